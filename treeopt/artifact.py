@@ -49,7 +49,7 @@ def sha256_file(path: str | Path) -> str:
 
 
 def provenance(**facts: Any) -> dict[str, Any]:
-    """Where an artifact comes from: versions, machine, date (UTC, ISO 8601), and the `facts` that are not None."""
+    """Where an artifact comes from: versions, machine, date (UTC, ISO 8601) and all `facts` but None."""
     made: dict[str, Any] = {
         "schema": SCHEMA,
         "treeopt": __version__,
@@ -74,18 +74,23 @@ def write_json(path: str | Path, content: Mapping[str, Any], kind: str) -> None:
     write_text(path, format_json({"kind": kind, "schema": SCHEMA} | dict(content)))
 
 
+def load_json(path: str | Path, kind: str | None = None) -> Any:
+    """Any JSON value; `kind` only serves the message of the InputError when the file cannot be read."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}){_made_by(kind)}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error}){_made_by(kind)}") from error
+
+
 def read_json(path: str | Path, kind: str | None = None, fields: Iterable[str] = ()) -> dict[str, Any]:
     """Read a JSON object that has all `fields`.
 
     A file that names a kind must be of this `kind`; one made by hand need not name any. InputError when the
     file is absent, is not such an object, or has a newer schema.
     """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}){_made_by(kind)}") from error
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error}){_made_by(kind)}") from error
+    content = load_json(path, kind)
     if not isinstance(content, dict):
         raise InputError(f"{path}: holds a JSON {type(content).__name__}, not an object{_made_by(kind)}")
     _check_header(path, content, kind)
@@ -132,8 +137,8 @@ def require_match(
         a, b = provenance_a.get(key), provenance_b.get(key)
         if a is not None and b is not None and a != b:
             raise MismatchError(
-                f"{name_a} and {name_b} do not belong together: {key} is {a!s:.12} in the first and {b!s:.12} "
-                f"in the second; make both again with the same model and heads"
+                f"{name_a} and {name_b} do not belong together: {key} is {a!s:.12} in the first and {b!s:.12}"
+                " in the second; make both again with the same model and heads"
             )
 
 

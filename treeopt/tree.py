@@ -128,7 +128,7 @@ def _require_closed(paths: tuple[Path, ...], where: str) -> None:
     for path in paths:
         if path[:-1] not in known:
             raise InputError(
-                f"{where}: {list(path)} has no parent {list(path[:-1])} in the tree; add it, or close the tree"
+                f"{where}: {list(path)} has no parent {list(path[:-1])} in the tree; add it or close the tree"
             )
 
 
