@@ -1,6 +1,5 @@
 """The share of repeated n-grams against a slow twin and by hand."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,8 +33,3 @@ def test_known_shares_of_four_grams(ids, share):
 @given(st.lists(st.integers(0, 2), max_size=30), st.integers(1, 5))
 def test_equals_the_slow_search(ids, n):
     assert repeated_share(ids, n) == pytest.approx(slow_share(ids, n))
-
-
-@given(st.lists(st.integers(0, 3), max_size=20))
-def test_takes_arrays_as_well(ids):
-    assert repeated_share(np.array(ids, dtype=np.int64)) == repeated_share(ids)
