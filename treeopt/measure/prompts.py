@@ -1,7 +1,7 @@
 """Prompt files, in the shapes people have them, and their way into token ids."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
@@ -27,6 +27,15 @@ class Prompt:
     id: str
     category: str
     turns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class EncodedPrompt:
+    """A prompt as the model reads it: token ids, ready for the answer to follow."""
+
+    id: str
+    category: str
+    ids: tuple[int, ...]
 
 
 class Tokenizer(Protocol):
@@ -93,6 +102,15 @@ def encode_prompt(
     if not ids:
         raise InputError(f"prompt {prompt.id!r}: the tokenizer makes no tokens of it; remove it")
     return ids
+
+
+def encode_prompts(
+    tokenizer: Tokenizer, prompts: Iterable[Prompt], template: Template, system: str | None = None
+) -> list[EncodedPrompt]:
+    """All prompts as `encode_prompt` has them."""
+    return [
+        EncodedPrompt(p.id, p.category, tuple(encode_prompt(tokenizer, p, template, system))) for p in prompts
+    ]
 
 
 def _encode_chat(tokenizer: Tokenizer, prompt: Prompt, system: str | None) -> list[int]:

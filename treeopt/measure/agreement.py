@@ -1,0 +1,51 @@
+"""The root test: decoding with any tree gives plain decoding's text, token for token.
+
+Batched, teacher-forced and thin matrix products round differently, so a divergence is excused where the two best
+scores lie within 1e-4 of each other in float32.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from treeopt.decode import PositionNoise
+from treeopt.measure.prompts import EncodedPrompt
+from treeopt.model.backbone import Backbone
+
+EXCUSED_MARGIN = 1e-4
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where an answer first differs from plain decoding's, and how far apart the two best scores lie there."""
+
+    id: str
+    position: int
+    margin: float
+
+    @property
+    def excused(self) -> bool:
+        return self.margin <= EXCUSED_MARGIN
+
+
+def first_divergence(
+    backbone: Backbone,
+    prompt: EncodedPrompt,
+    plain: Sequence[int],
+    other: Sequence[int],
+    temperature: float = 0.0,
+    noise: PositionNoise | None = None,
+) -> Divergence | None:
+    """None where the answers agree; else the first position that differs and the margin of plain decoding there."""
+    if list(plain) == list(other):
+        return None
+    pairs = zip(plain, other, strict=False)
+    position = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(plain), len(other)))
+    with torch.inference_mode():
+        ids = torch.tensor([[*prompt.ids, *plain[:position]]], device=backbone.device)
+        scores = backbone.logits(backbone.states(ids, use_cache=False)[0, -1]).float()
+        if noise is not None:
+            scores = scores / temperature + torch.from_numpy(noise.row(prompt.id, position)).to(scores.device)
+        best = scores.topk(2).values
+    return Divergence(prompt.id, position, float(best[0] - best[1]))

@@ -1,0 +1,110 @@
+"""`treeopt calibrate`: how far down each head's guesses the true token stands, for every token of every answer.
+
+An answer is scored in one teacher-forced pass of the backbone over prompt and answer; heads are then evaluated on
+its hidden states in slices of bounded size. Nothing is decoded again and no top-k is kept: a rank is a count.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from treeopt.artifact import provenance
+from treeopt.measure.generations import Generation
+from treeopt.measure.states import answer_states, answer_truths, batches
+from treeopt.model.backbone import Backbone
+from treeopt.model.heads import MedusaHeads, rank_of
+from treeopt.search.ranks import UNKNOWN, RankTable
+
+LOGITS_AT_ONCE = 2**24  # numbers; 64 MB in float32
+SAVE_EVERY = 16  # batches between two saves of what is done
+
+
+def calibrate(
+    backbone: Backbone,
+    heads: MedusaHeads,
+    generations: Sequence[Generation],
+    *,
+    width: int = 16,
+    partial: Path | None = None,
+    **facts: Any,
+) -> RankTable:
+    """Score all answers: the rank table [P, K], one row an answer token, ranks below `width` kept.
+
+    With `partial`, what is done is saved there now and then, taken up by the next call, and deleted at the end.
+    """
+    origin = provenance(
+        model=backbone.name,
+        model_sha256=backbone.sha256,
+        heads_sha256=heads.sha256,
+        dtype=backbone.dtype_name,
+        device=str(backbone.device),
+        **facts,
+    )
+    done = _resume(partial, origin, width)
+    waiting = [generation for generation in generations if generation.key not in done]
+    with tqdm(total=len(waiting), desc="calibrate", unit="answer", disable=None) as progress:
+        for number, batch in enumerate(batches(waiting), start=1):
+            for generation, ranks in zip(batch, score(backbone, heads, batch, width), strict=True):
+                done[generation.key] = ranks
+            if partial is not None and number % SAVE_EVERY == 0:
+                scored = [generation.key for generation in generations if generation.key in done]
+                _table(done, generations, width, origin | {"scored": scored}).save(partial)
+            progress.update(len(batch))
+    table = _table(done, generations, width, origin)
+    if partial is not None:
+        partial.unlink(missing_ok=True)
+    return table
+
+
+@torch.inference_mode()
+def score(
+    backbone: Backbone, heads: MedusaHeads, batch: Sequence[Generation], width: int
+) -> list[np.ndarray]:
+    """Ranks int16 [n, K] of each answer, from one forward pass over the batch."""
+    states = answer_states(backbone, batch)
+    truths = answer_truths(batch, heads.heads).to(states.device)
+    step = max(1, LOGITS_AT_ONCE // (heads.heads * backbone.vocabulary))
+    ranks = torch.cat(
+        [
+            rank_of(heads(states[low : low + step]), truths[:, low : low + step].clamp(min=0))
+            for low in range(0, len(states), step)
+        ],
+        dim=1,
+    )
+    ranks = ranks.clamp(max=width).masked_fill(truths == UNKNOWN, UNKNOWN)
+    lengths = [len(generation.answer_ids) for generation in batch]
+    return [part.numpy().astype(np.int16) for part in ranks.T.cpu().split(lengths)]
+
+
+def _resume(partial: Path | None, origin: dict[str, Any], width: int) -> dict[str, np.ndarray]:
+    """Ranks by answer of an interrupted run with this model, these heads and these answers; else none."""
+    if partial is None or not partial.is_file():
+        return {}
+    table = RankTable.load(partial)
+    same = ("model_sha256", "heads_sha256", "generations_sha256", "dtype")
+    if table.width != width or any(table.provenance.get(name) != origin.get(name) for name in same):
+        return {}
+    scored = table.provenance["scored"]
+    return {key: table.ranks[table.sequence == i] for i, key in enumerate(scored)}
+
+
+def _table(
+    done: dict[str, np.ndarray], generations: Sequence[Generation], width: int, origin: dict[str, Any]
+) -> RankTable:
+    """The rank table of what is done, in the order of the answers."""
+    scored = [generation for generation in generations if generation.key in done]
+    parts = [done[generation.key] for generation in scored]
+    return RankTable(
+        ranks=np.concatenate(parts),
+        sequence=np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts]),
+        offset=np.concatenate([np.arange(len(part), dtype=np.int32) for part in parts]),
+        ids=tuple(generation.id for generation in scored),
+        categories=tuple(generation.category for generation in scored),
+        ended=tuple(generation.ended for generation in scored),
+        width=width,
+        provenance=origin,
+    )

@@ -1,0 +1,162 @@
+"""`treeopt evaluate`: real decoding with any number of trees, beside plain decoding, interleaved in one run.
+
+Each prompt is decoded by every method before the next prompt, in an order that rotates, so that a machine that
+slows down slows all of them. Prefill is counted and timed for nobody.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from tqdm import tqdm
+from transformers import LogitsProcessor, LogitsProcessorList
+from transformers.generation.streamers import BaseStreamer
+
+from treeopt.decode import Answer, Engine, PositionNoise
+from treeopt.measure.agreement import Divergence, first_divergence
+from treeopt.measure.prompts import EncodedPrompt
+from treeopt.model.backbone import Backbone
+from treeopt.model.heads import MedusaHeads
+from treeopt.tree import ROOT, Tree
+
+PLAIN, HF_GENERATE = "plain", "hf_generate"
+
+
+@dataclass
+class Run:
+    """One method over all prompts: the tree's name (or plain, hf_generate), its answers, and where they diverged."""
+
+    name: str
+    tree: Tree
+    answers: list[Answer] = field(default_factory=list)
+    divergences: list[Divergence] = field(default_factory=list)
+
+    @property
+    def steps(self) -> int:
+        return sum(len(answer.step_tokens) for answer in self.answers)
+
+    @property
+    def emitted(self) -> int:
+        return sum(len(answer.tokens) for answer in self.answers)
+
+    @property
+    def seconds(self) -> float:
+        return sum(answer.seconds for answer in self.answers)
+
+    @property
+    def tokens_per_step(self) -> float:
+        return self.emitted / self.steps
+
+    @property
+    def step_ms(self) -> float:
+        """Mean latency of a decoding step."""
+        return 1000 * self.seconds / self.steps
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self.emitted / self.seconds
+
+
+def evaluate(
+    backbone: Backbone,
+    heads: MedusaHeads | None,
+    trees: Mapping[str, Tree],
+    prompts: Sequence[EncodedPrompt],
+    *,
+    max_new_tokens: int,
+    temperature: float = 0.0,
+    seed: int = 0,
+    hf_generate: bool = True,
+) -> list[Run]:
+    """Decode all prompts, one at a time, plainly, with transformers' `generate` and with each tree."""
+    engines = {PLAIN: Engine(backbone, temperature=temperature, seed=seed)}
+    for name, tree in trees.items():
+        engines[name] = Engine(backbone, heads, tree, temperature=temperature, seed=seed)
+    methods: dict[str, Any] = {
+        name: lambda p, engine=engine: engine.decode([p.ids], [p.id], max_new_tokens)[0]
+        for name, engine in engines.items()
+    }
+    if hf_generate:
+        noise = PositionNoise(seed, backbone.vocabulary) if temperature > 0 else None
+        methods[HF_GENERATE] = lambda p: generate_with_transformers(
+            backbone, p, max_new_tokens, temperature, noise
+        )
+    runs = {name: Run(name, trees.get(name, ROOT)) for name in methods}
+    order = list(methods)
+    for name in order:  # one untimed answer each: lazy set-up of kernels and allocators is nobody's latency
+        methods[name](prompts[0])
+    for number, prompt in enumerate(tqdm(prompts, desc="evaluate", unit="prompt", disable=None)):
+        turn = number % len(order)
+        for name in order[turn:] + order[:turn]:
+            runs[name].answers.append(methods[name](prompt))
+        plain = runs[PLAIN].answers[-1].tokens
+        for run in runs.values():
+            found = first_divergence(
+                backbone, prompt, plain, run.answers[-1].tokens, temperature, engines[PLAIN].noise
+            )
+            if found is not None:
+                run.divergences.append(found)
+    return list(runs.values())
+
+
+@torch.inference_mode()
+def generate_with_transformers(
+    backbone: Backbone,
+    prompt: EncodedPrompt,
+    max_new_tokens: int,
+    temperature: float,
+    noise: PositionNoise | None,
+) -> Answer:
+    """The same answer by transformers' own loop, timed from its first token on and counted without it.
+
+    Its first token comes out of the prefill, so n tokens take n - 1 steps. `tokens` keeps all n; `seconds` is scaled
+    to n steps so that token/s compares with the engine's.
+    """
+    clock = _Clock()
+    ids = torch.tensor([prompt.ids], device=backbone.device)
+    limit = min(max_new_tokens, backbone.context_limit - len(prompt.ids))
+    processors = LogitsProcessorList([_AddNoise(noise, prompt, temperature)] if noise is not None else [])
+    output = backbone.model.generate(
+        input_ids=ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=limit,
+        do_sample=False,
+        eos_token_id=sorted(backbone.end_tokens) or None,
+        pad_token_id=0,
+        logits_processor=processors,
+        streamer=clock,
+    )
+    tokens = output[0, len(prompt.ids) :].tolist()
+    steps = max(len(clock.times) - 1, 1)
+    seconds = (clock.times[-1] - clock.times[0]) * len(tokens) / steps
+    ended = "eos" if tokens[-1] in backbone.end_tokens else "limit"
+    return Answer(tokens=tokens, step_tokens=[1] * len(tokens), ended=ended, seconds=seconds)
+
+
+class _Clock(BaseStreamer):
+    """The time at which each generated token arrives; the first call hands over the prompt."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self._prompt = True
+
+    def put(self, value: torch.Tensor) -> None:
+        if not self._prompt:
+            self.times.append(time.perf_counter())
+        self._prompt = False
+
+    def end(self) -> None:
+        pass
+
+
+class _AddNoise(LogitsProcessor):
+    """Position-keyed sampling inside transformers' greedy loop: logits / T + noise, then its argmax."""
+
+    def __init__(self, noise: PositionNoise, prompt: EncodedPrompt, temperature: float) -> None:
+        self.noise, self.prompt, self.temperature = noise, prompt, temperature
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        row = self.noise.row(self.prompt.id, input_ids.shape[1] - len(self.prompt.ids))
+        return scores.float() / self.temperature + torch.from_numpy(row).to(scores.device)  # type: ignore[return-value]

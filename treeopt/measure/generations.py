@@ -1,0 +1,145 @@
+"""Answers of the backbone as stored: one JSON line each, appended as they finish, with their origin beside them."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from treeopt.artifact import read_json, require_match, write_json
+from treeopt.errors import InputError
+from treeopt.search.split import ALL, half_of
+
+ENDED = ("eos", "limit")
+MUST_MATCH = ("model_sha256", "template", "temperature", "seed", "max_new_tokens")
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One answer: token ids of the prompt and of the answer, which includes its end token where `ended` is eos."""
+
+    id: str
+    category: str
+    turn: int
+    prompt_ids: list[int]
+    answer_ids: list[int]
+    ended: str
+
+    @property
+    def key(self) -> str:
+        """The name of this answer among all: the prompt's id, with the turn for follow-ups."""
+        return self.id if self.turn == 0 else f"{self.id}#{self.turn}"
+
+
+def meta_path(path: Path) -> Path:
+    """`generations.meta.json` for `generations.jsonl`."""
+    return path.with_suffix(".meta.json")
+
+
+def read_generations(path: Path, *, vocabulary: int | None = None, split: str = ALL) -> list[Generation]:
+    """All answers of a file, or those of one half of the prompts.
+
+    Errors: InputError naming file and line for what is no answer: not JSON, fields missing, ids outside the
+    vocabulary, an empty answer. The last line may be half-written, as an interrupted run leaves it: it is ignored.
+    """
+    generations = [generation for _, generation in _rows(path, vocabulary)]
+    if not generations:
+        raise InputError(f"{path}: holds no answers; `treeopt generate` makes this file")
+    seen: set[str] = set()
+    for generation in generations:
+        if generation.key in seen:
+            raise InputError(
+                f"{path}: two answers have the id {generation.key!r}; each prompt has one answer a turn"
+            )
+        seen.add(generation.key)
+    return [generation for generation in generations if split in (ALL, half_of(generation.id))]
+
+
+def read_provenance(path: Path) -> dict[str, Any]:
+    """The origin of a generations file; empty for one made elsewhere."""
+    meta = meta_path(path)
+    if not meta.is_file():
+        return {}
+    provenance = read_json(meta, "generations").get("provenance", {})
+    return dict(provenance) if isinstance(provenance, dict) else {}
+
+
+class GenerationsFile:
+    """A generations file being written: what it already holds, and a safe way to append.
+
+    A run that was interrupted goes on where it stopped, told apart by id; one with other settings is refused.
+    """
+
+    def __init__(self, path: Path, provenance: dict[str, Any]) -> None:
+        self.path = path
+        self.done: dict[str, Generation] = {}
+        if path.is_file():
+            require_match(str(path), read_provenance(path), "this run", provenance, MUST_MATCH)
+            self._drop_half_line()
+            self.done = {generation.key: generation for _, generation in _rows(path, None)}
+        if not meta_path(path).is_file():
+            write_json(meta_path(path), {"provenance": provenance}, "generations")
+
+    def append(self, generations: Iterable[Generation]) -> None:
+        """Add answers; when this returns they are on the disk."""
+        lines = "".join(json.dumps(asdict(generation)) + "\n" for generation in generations)
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(lines)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written ({error.strerror})") from error
+
+    def _drop_half_line(self) -> None:
+        content = self.path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            os.truncate(self.path, whole)
+
+
+def _rows(path: Path, vocabulary: int | None) -> Iterator[tuple[int, Generation]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); `treeopt generate` makes this file") from error
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            if number == len(lines):
+                return
+            raise InputError(f"{path}, line {number}: not JSON ({error})") from error
+        yield number, _generation(row, f"{path}, line {number}", vocabulary)
+
+
+def _generation(row: Any, where: str, vocabulary: int | None) -> Generation:
+    if not isinstance(row, dict):
+        raise InputError(f"{where}: not an object with id, prompt_ids and answer_ids")
+    if missing := [name for name in ("id", "prompt_ids", "answer_ids") if name not in row]:
+        raise InputError(f"{where}: no {', '.join(missing)}")
+    for name in ("prompt_ids", "answer_ids"):
+        ids = row[name]
+        if (
+            not isinstance(ids, list)
+            or not ids
+            or not all(type(token) is int and token >= 0 for token in ids)
+        ):
+            raise InputError(f"{where}: {name} must be a list of token ids, at least one")
+        if vocabulary is not None and max(ids) >= vocabulary:
+            raise InputError(f"{where}: {name} holds {max(ids)}, outside the vocabulary of {vocabulary}")
+    ended = row.get("ended", "limit")
+    if ended not in ENDED:
+        raise InputError(f"{where}: ended is {ended!r}; it is one of {', '.join(ENDED)}")
+    return Generation(
+        id=str(row["id"]),
+        category=str(row.get("category", "all")),
+        turn=int(row.get("turn", 0)),
+        prompt_ids=row["prompt_ids"],
+        answer_ids=row["answer_ids"],
+        ended=ended,
+    )

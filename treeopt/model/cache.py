@@ -1,0 +1,102 @@
+"""The key/value cache of tree decoding: preallocated, written in place, committed by moving rows.
+
+Row b holds `lengths[b]` committed tokens in columns 0 .. lengths[b]-1. A forward pass writes its tokens behind the
+longest row, at columns `start` .. `start + N - 1` of every row; `commit` then moves the accepted ones to the end of
+their own row. Columns between a row's end and `start` hold nothing and are masked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import Cache
+
+
+@dataclass(frozen=True)
+class CacheShape:
+    """What one token takes in the cache of a model."""
+
+    layers: int
+    key_heads: int
+    key_size: int
+    value_heads: int
+    value_size: int
+    dtype: torch.dtype
+    device: torch.device
+
+
+class TreeCache(Cache):
+    """Keys [layers, B, heads, capacity, size] and values alike, for a backbone with full attention."""
+
+    def __init__(self, shape: CacheShape, batch: int, capacity: int) -> None:
+        super().__init__(layers=[])
+        where = {"dtype": shape.dtype, "device": shape.device}
+        self.keys = torch.zeros(shape.layers, batch, shape.key_heads, capacity, shape.key_size, **where)
+        self.values = torch.zeros(shape.layers, batch, shape.value_heads, capacity, shape.value_size, **where)
+        self.lengths = [0] * batch
+        self._rows = slice(0, batch)
+        self._start = 0
+
+    @property
+    def batch(self) -> int:
+        return self.keys.shape[1]
+
+    @property
+    def capacity(self) -> int:
+        return self.keys.shape[3]
+
+    @property
+    def start(self) -> int:
+        """The column that the next tree is written to: the longest row's length."""
+        return max(self.lengths)
+
+    def open(self, row: int | None = None) -> None:
+        """Say where the next forward pass writes: behind one row, or behind the longest of all rows."""
+        self._rows = slice(0, self.batch) if row is None else slice(row, row + 1)
+        self._start = self.start if row is None else self.lengths[row]
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Called by each attention layer: store its new keys and values, return all columns up to them."""
+        end = self._start + key_states.shape[2]
+        keys = self.keys[layer_idx, self._rows]
+        values = self.values[layer_idx, self._rows]
+        keys[:, :, self._start : end] = key_states
+        values[:, :, self._start : end] = value_states
+        return keys[:, :, :end], values[:, :, :end]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return self._start
+
+    def commit(self, accepted: Sequence[Sequence[int]]) -> None:
+        """Keep, of each row, the nodes named (indices into the last forward pass, in order); forget the rest."""
+        start = self.start
+        if self.batch == 1:
+            nodes = accepted[0]
+            if list(nodes) != list(range(len(nodes))):
+                source = torch.tensor(nodes, device=self.keys.device) + start
+                for store in (self.keys, self.values):
+                    store[:, :, :, start : start + len(nodes)] = store.index_select(3, source)
+        else:
+            rows = [b for b, nodes in enumerate(accepted) for _ in nodes]
+            source = [start + node for nodes in accepted for node in nodes]
+            target = [self.lengths[b] + i for b, nodes in enumerate(accepted) for i in range(len(nodes))]
+            if source != target:
+                where = torch.tensor([rows, source, target], device=self.keys.device)
+                for store in (self.keys, self.values):
+                    store[:, where[0], :, where[2]] = store[:, where[0], :, where[1]]
+        self.lengths = [length + len(nodes) for length, nodes in zip(self.lengths, accepted, strict=True)]
+
+    def keep_rows(self, rows: Sequence[int]) -> None:
+        """Drop all rows of the batch but these."""
+        index = torch.tensor(rows, device=self.keys.device)
+        self.keys = self.keys.index_select(1, index)
+        self.values = self.values.index_select(1, index)
+        self.lengths = [self.lengths[b] for b in rows]
+
+    def truncate(self, length: int) -> None:
+        """Forget what lies behind the first `length` tokens of every row (the profiler's rewind)."""
+        assert all(length <= held for held in self.lengths)
+        self.lengths = [length] * self.batch
