@@ -65,11 +65,14 @@ def test_both_halves_get_a_fair_share_of_every_category():
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
 def test_prompt_is_in_the_canonical_layout_of_the_training_text(row, corpus):
-    """With the shortest body added, it is one function just as `corpus.functions` would write it."""
+    """With the shortest body added, it is one function just as `corpus.functions` would write it.
+
+    The line break behind its last line is the model's to write: it shares a token with the next indentation.
+    """
     prompt = row["prompt"]
-    assert prompt.endswith("\n") and not prompt.endswith("\n\n")
+    assert prompt == prompt.rstrip()
     last = prompt.splitlines()[-1]
     indent = len(last) - len(last.lstrip()) + (4 if last.endswith(":") else 0)
-    document = prompt + " " * indent + "pass"
+    document = prompt + "\n" + " " * indent + "pass"
     assert list(corpus.functions(document)) == [document]
     assert isinstance(ast.parse(document).body[0], ast.FunctionDef | ast.AsyncFunctionDef)

@@ -26,6 +26,7 @@ class Divergence:
 
     @property
     def excused(self) -> bool:
+        """Whether rounding alone explains it: the two best scores were within EXCUSED_MARGIN."""
         return self.margin <= EXCUSED_MARGIN
 
 

@@ -35,18 +35,22 @@ class Run:
 
     @property
     def steps(self) -> int:
+        """Verifications over all prompts."""
         return sum(len(answer.step_tokens) for answer in self.answers)
 
     @property
     def emitted(self) -> int:
+        """Tokens over all prompts."""
         return sum(len(answer.tokens) for answer in self.answers)
 
     @property
     def seconds(self) -> float:
+        """Time spent in those steps, prefill not included."""
         return sum(answer.seconds for answer in self.answers)
 
     @property
     def tokens_per_step(self) -> float:
+        """The acceleration rate of Cai et al. 2024, App. B.1."""
         return self.emitted / self.steps
 
     @property
@@ -56,6 +60,7 @@ class Run:
 
     @property
     def tokens_per_s(self) -> float:
+        """Tokens over seconds, prefill not included."""
         return self.emitted / self.seconds
 
 

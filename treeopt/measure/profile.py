@@ -122,6 +122,7 @@ class StepClock:
         self._marks: list[tuple[str, object]] = [("", self._now())]
 
     def mark(self, part: str) -> None:
+        """Note that `part` ends here."""
         self._marks.append((part, self._now()))
 
     def parts(self) -> dict[str, float]:

@@ -1,2 +1,4 @@
-"""The model room: backbone, heads, key/value cache and every torch file. The only rooms importing transformers are
-this one and `train`."""
+"""The model room: backbone, heads, key/value cache and every torch file.
+
+Only this room and `train` import transformers.
+"""

@@ -66,22 +66,27 @@ class Backbone:
 
     @property
     def device(self) -> torch.device:
+        """Where the model's weights are."""
         return self.model.device
 
     @property
     def dtype(self) -> torch.dtype:
+        """The weights' type."""
         return self.model.dtype
 
     @property
     def dtype_name(self) -> str:
+        """The weights' type as `--dtype` spells it."""
         return str(self.dtype).removeprefix("torch.")
 
     @property
     def hidden_size(self) -> int:
+        """H."""
         return int(self.model.config.hidden_size)
 
     @property
     def vocabulary(self) -> int:
+        """V."""
         return int(self.model.config.vocab_size)
 
     @property
@@ -101,6 +106,7 @@ class Backbone:
         return frozenset(found)
 
     def new_cache(self, batch: int, capacity: int) -> TreeCache:
+        """An empty cache for `batch` rows of up to `capacity` tokens, trees included."""
         return TreeCache(self.cache_shape, batch, capacity)
 
     def states(self, tokens: torch.Tensor, **arguments: Any) -> torch.Tensor:

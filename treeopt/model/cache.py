@@ -31,19 +31,22 @@ class TreeCache(Cache):
 
     def __init__(self, shape: CacheShape, batch: int, capacity: int) -> None:
         super().__init__(layers=[])
-        where = {"dtype": shape.dtype, "device": shape.device}
-        self.keys = torch.zeros(shape.layers, batch, shape.key_heads, capacity, shape.key_size, **where)
-        self.values = torch.zeros(shape.layers, batch, shape.value_heads, capacity, shape.value_size, **where)
+        keys = (shape.layers, batch, shape.key_heads, capacity, shape.key_size)
+        values = (shape.layers, batch, shape.value_heads, capacity, shape.value_size)
+        self.keys = torch.zeros(keys, dtype=shape.dtype, device=shape.device)
+        self.values = torch.zeros(values, dtype=shape.dtype, device=shape.device)
         self.lengths = [0] * batch
         self._rows = slice(0, batch)
         self._start = 0
 
     @property
     def batch(self) -> int:
+        """B."""
         return self.keys.shape[1]
 
     @property
     def capacity(self) -> int:
+        """Columns of each row."""
         return self.keys.shape[3]
 
     @property
@@ -68,25 +71,26 @@ class TreeCache(Cache):
         return keys[:, :, :end], values[:, :, :end]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
+        """What models ask for to number tokens; treeopt gives all positions itself."""
         return self._start
 
     def commit(self, accepted: Sequence[Sequence[int]]) -> None:
         """Keep, of each row, the nodes named (indices into the last forward pass, in order); forget the rest."""
         start = self.start
         if self.batch == 1:
-            nodes = accepted[0]
-            if list(nodes) != list(range(len(nodes))):
-                source = torch.tensor(nodes, device=self.keys.device) + start
+            nodes = list(accepted[0])
+            if nodes != list(range(len(nodes))):
+                index = torch.tensor(nodes, device=self.keys.device) + start
                 for store in (self.keys, self.values):
-                    store[:, :, :, start : start + len(nodes)] = store.index_select(3, source)
+                    store[:, :, :, start : start + len(nodes)] = store.index_select(3, index)
         else:
             rows = [b for b, nodes in enumerate(accepted) for _ in nodes]
             source = [start + node for nodes in accepted for node in nodes]
             target = [self.lengths[b] + i for b, nodes in enumerate(accepted) for i in range(len(nodes))]
             if source != target:
-                where = torch.tensor([rows, source, target], device=self.keys.device)
+                row, column, new = torch.tensor([rows, source, target], device=self.keys.device)
                 for store in (self.keys, self.values):
-                    store[:, where[0], :, where[2]] = store[:, where[0], :, where[1]]
+                    store[:, row, :, new] = store[:, row, :, column]
         self.lengths = [length + len(nodes) for length, nodes in zip(self.lengths, accepted, strict=True)]
 
     def keep_rows(self, rows: Sequence[int]) -> None:

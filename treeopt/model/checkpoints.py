@@ -155,13 +155,17 @@ def _require_keys(
     heads = max(heads, int(config.get("medusa_num_heads", 0)))
     layers = max(layers, int(config.get("medusa_num_layers", 0)))
     wanted = {
-        f"{h}.{l}.linear.{part}" for h in range(heads) for l in range(layers) for part in ("weight", "bias")
+        f"{h}.{layer}.linear.{part}"
+        for h in range(heads)
+        for layer in range(layers)
+        for part in ("weight", "bias")
     }
     if any(match and match[3] == "weight" for match in map(KEY.fullmatch, tensors)):
         wanted |= {f"{h}.{layers}.weight" for h in range(heads)}
     if missing := wanted - set(tensors):
         raise InputError(
-            f"{file}: incomplete heads ({heads} heads of {layers} layers by keys and config.json): missing {_some(missing)}"
+            f"{file}: incomplete heads; {heads} heads of {layers} layers by keys and config.json, but missing "
+            f"{_some(missing)}"
         )
     if unknown := set(tensors) - wanted:
         raise InputError(f"{file}: keys that no Medusa head has: {_some(unknown)}")

@@ -44,10 +44,12 @@ class MedusaHeads(nn.Module):
 
     @property
     def heads(self) -> int:
+        """K."""
         return self.weight.shape[1]
 
     @property
     def layers(self) -> int:
+        """L."""
         return self.weight.shape[0]
 
     def features(self, hidden: torch.Tensor) -> torch.Tensor:

@@ -43,7 +43,7 @@ def load_source(source: str | None, *, device: str, dtype: torch.dtype) -> Loade
         directory = path if path.is_dir() else _from_hub(str(source))
         gguf, sha256 = {}, _hash_directory(directory)
     try:
-        model = AutoModelForCausalLM.from_pretrained(
+        model: Any = AutoModelForCausalLM.from_pretrained(
             directory, dtype=dtype, attn_implementation="sdpa", device_map=None, **gguf
         )
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:

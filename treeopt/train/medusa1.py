@@ -1,4 +1,4 @@
-"""`treeopt train medusa1`: heads on a frozen backbone, from the backbone's own answers (Cai et al. 2024, section 2.2.1).
+"""`treeopt train medusa1`: heads on a frozen backbone, from its own answers (Cai et al. 2024, section 2.2.1).
 
 The backbone's hidden states are computed once and kept in memory; training then runs the heads alone.
 """
