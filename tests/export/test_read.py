@@ -1,0 +1,239 @@
+"""Reading trees: all spellings reach one form, nothing is executed, and garbage is one clear error."""
+
+import json
+import keyword
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import trees
+from treeopt.errors import InputError
+from treeopt.export import FORMATS
+from treeopt.export.read import parse_tree_option, read_trees
+from treeopt.search.accuracy import AccuracyTable
+from treeopt.search.choose import choose, write_choice
+from treeopt.search.estimate import Independent
+from treeopt.search.grow import grow
+from treeopt.search.latency import LatencyProfile
+from treeopt.tree import ROOT, Tree
+
+SHARED = Path(__file__).parents[2] / ".." / "shared"
+EXAMPLE = Tree.from_choices([[0], [1], [0, 0]])
+
+
+def write(tmp_path: Path, text: str, name: str = "file") -> Path:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[0],[1],[0,0]]",
+        " \n[[0, 0], [1],\n [0]]\n",
+        "[(0,), (1,), (0, 0)]",
+        "((0,), (1,), (0, 0))",
+        "[[0], (1,), [0, 0], (0,), [1]]",
+        "\ufeff[[0],[1],[0,0]]",
+        "# a comment\nmine = [(0,), (0, 0), (1,)]  # another\n",
+        '"""A docstring."""\n\nmine = [\n    [1],\n    [0],\n    [0, 0],\n]\n',
+        '{"choices": [[0], [0, 0], [1]]}',
+        '{"trees": {"any": [[0, 0], [0], [1]]}}',
+        '{"nodes": [{"path": []}, {"path": [0]}, {"path": [1]}, {"path": [0, 0]}]}',
+        '{"runs": [{"name": "plain", "choices": null}, {"name": "t", "choices": [[0], [1], [0, 0]]}]}',
+    ],
+)
+def test_every_spelling_reaches_the_canonical_tree(tmp_path, text):  # pitfall 8
+    assert list(read_trees(write(tmp_path, text)).values()) == [EXAMPLE]
+
+
+def test_a_missing_ancestor_is_refused_by_name(tmp_path):  # pitfall 8
+    for text in ("[[0,0,1]]", "mine = [(0, 0, 1)]", '{"choices": [[0,0,1]]}'):
+        with pytest.raises(InputError, match=r"file.*\[0, 0, 1\] has no parent \[0, 0\]"):
+            read_trees(write(tmp_path, text))
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True), trees(), min_size=1))
+def test_a_choices_file_with_several_trees(tmp_path_factory, named):
+    named = {name: tree for name, tree in named.items() if not keyword.iskeyword(name)} or {"t": ROOT}
+    text = "\n".join(f"{name} = {list(tree.choices)}" for name, tree in named.items())
+    path = write(tmp_path_factory.mktemp("several"), text, "medusa_choices.py")
+    assert read_trees(path) == named
+    for name, tree in named.items():
+        assert read_trees(path, name) == {name: tree}
+        assert parse_tree_option(f"{path}:{name}") == (name, tree)
+    if len(named) > 1:
+        with pytest.raises(InputError, match="several trees") as error:
+            parse_tree_option(str(path))
+        assert all(name in str(error.value) for name in named)
+    with pytest.raises(InputError, match="has no tree 'NONE'"):
+        parse_tree_option(f"{path}:NONE")
+
+
+def test_the_tree_option_labels_a_tree_by_its_name_else_by_its_file(tmp_path):
+    assert parse_tree_option(str(write(tmp_path, "[[0]]", "mine.json"))) == ("mine", Tree(((0,),)))
+    assert parse_tree_option(str(write(tmp_path, "best = [(0,)]", "some.py"))) == ("best", Tree(((0,),)))
+    colon = write(tmp_path, "[[0]]", "with:colon.json")
+    assert parse_tree_option(str(colon)) == ("with:colon", Tree(((0,),)))
+    with pytest.raises(InputError, match="absent"):
+        parse_tree_option(str(tmp_path / "absent.json:64"))
+
+
+def test_a_growth_holds_a_tree_of_every_size(tmp_path):
+    growth = grow(Independent(AccuracyTable(np.array([[0.6, 0.2], [0.5, 0.3]]))), 6)
+    path = tmp_path / "growth.json"
+    growth.write(path)
+    assert read_trees(path) == {"growth": growth.tree(6)}
+    for size in range(1, 7):
+        assert parse_tree_option(f"{path}:{size}") == (str(size), growth.tree(size))
+    for name in ("0", "7", "-1", "all", "1.5", "²"):
+        with pytest.raises(InputError, match=r"growth\.json: no tree '.*'; .* 1 to 6"):
+            parse_tree_option(f"{path}:{name}")
+
+
+def test_a_choice_holds_a_tree_for_every_setting(tmp_path):
+    growth = grow(Independent(AccuracyTable(np.array([[0.6, 0.2], [0.5, 0.3]]))), 6)
+    path = tmp_path / "choice.json"
+    latencies = [(1, 1, 10), (1, 4, 11), (8, 1, 10), (8, 4, 99)]
+    rows = [{"batch": b, "context": 64, "tokens": n, "latency_ms": ms} for b, n, ms in latencies]
+    write_choice(path, choose(LatencyProfile.from_rows(rows), growth, None), {})
+    assert read_trees(path) == {"batch1-context64": growth.tree(4), "batch8-context64": ROOT}
+    write_choice(path, choose(LatencyProfile.from_rows(rows[:2]), growth, None), {})
+    assert parse_tree_option(str(path)) == ("choice", growth.tree(4))
+
+
+def test_the_published_trees(tmp_path):
+    published = SHARED / "data" / "published_trees.json"
+    if not published.exists():
+        pytest.skip("the published trees are not here")
+    trees_by_name = read_trees(published)
+    assert len(trees_by_name) == 9
+    text = ""
+    for name, tree in trees_by_name.items():
+        assert (tree.size, tree.max_rank) == (64, 9)
+        text += FORMATS["medusa"].write(tree, {}, heads=4)[""].replace("treeopt_63", name)
+        assert parse_tree_option(f"{published}:{name}") == (name, tree)
+    assert read_trees(write(tmp_path, text)) == trees_by_name
+
+
+SIDE_EFFECTS = [
+    "open({path!r}, 'w')",
+    "mine = open({path!r}, 'w') and [(0,)]",
+    "mine = [(0,), (open({path!r}, 'w'),)]",
+    "mine = [(0,)]\nopen({path!r}, 'w')",
+    "import os\nmine = [(0,)]",
+    "__import__('os').system('touch ' + {path!r})",
+    "[open({path!r}, 'w') for _ in (0,)]",
+    "mine = f'{{open({path!r})}}'",
+    "def mine():\n    [(0,)]",
+    "mine: open({path!r}, 'w') = [(0,)]",
+    "mine = yours = [(0,)]",
+    "mine = [(0,)]\nmine += [(1,)]",
+    "mine[0] = [(0,)]",
+]
+
+
+@pytest.mark.parametrize("code", SIDE_EFFECTS)
+def test_code_is_refused_and_never_executed(tmp_path, code):
+    trace = tmp_path / "trace"
+    path = write(tmp_path, code.format(path=str(trace)), "medusa_choices.py")
+    with pytest.raises(InputError, match=r"medusa_choices\.py"):
+        read_trees(path)
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# nothing but a comment\n",
+        "hello",
+        "[" * 100_000,
+        '{"trees":' * 100_000,
+        "[" + "-" * 100_000 + "1]",
+        "mine = " + "(" * 5_000,
+        "[" + "9" * 10_000 + "]",
+        "[[" + "9" * 10_000 + "]]",
+        "mine = [(0,), (0",
+        "mine = [(0,)]\n  yours = [(0,)]",
+        "[(0,)]\0",
+        "{",
+        "{}",
+        '{"choices": 3}',
+        '{"trees": [[0]]}',
+        '{"trees": {"a": "b"}}',
+        '{"nodes": {}}',
+        '{"nodes": [3]}',
+        '{"nodes": [{"path": []}, {"value": 1}]}',
+        '{"points": [[0]]}',
+        '{"runs": 3}',
+        '{"runs": []}',
+        '{"kind": "latency", "samples": []}',
+        '{"schema": 99, "choices": [[0]]}',
+        "[[0], null]",
+        "[0, 1]",
+        "[[]]",
+        "[[true]]",
+        "[[0.0]]",
+        "[[-1]]",
+        '["0"]',
+        "mine = {(0,)}",
+        "mine = '[(0,)]'",
+        "mine = [(0,), (1j,)]",
+        "mine = [(0,), {[]: 1}]",
+    ],
+    ids=lambda text: text[:24],
+)
+def test_what_holds_no_tree_is_one_clear_error(tmp_path, text):
+    with pytest.raises(InputError) as error:
+        read_trees(write(tmp_path, text))
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 1000
+    assert str(tmp_path / "file") in str(error.value)
+
+
+fragments = st.lists(
+    st.sampled_from(
+        [*"[](){},:=-#0123 \n", "mine", "null", '"choices"', '"trees"', '"nodes"', "(0,)", "[0]", "[["]
+    )
+).map("".join)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["trees", "choices", "nodes", "path", "points", "runs", "name"]), inner
+        )
+    ),
+    max_leaves=12,
+).map(json.dumps)
+
+
+@given(st.one_of(st.binary(max_size=80), fragments.map(str.encode), json_values.map(str.encode)))
+def test_garbage_gives_trees_or_one_clear_error(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("garbage") / "garbage"
+    path.write_bytes(data)
+    message = f"{path}: read"
+    try:
+        assert all(isinstance(tree, Tree) for tree in read_trees(path).values())
+    except InputError as error:
+        message = str(error)
+    assert "\n" not in message
+    assert str(path) in message
+
+
+def test_reading_takes_no_longer_on_odd_files(tmp_path):
+    """Each of these would take hours if the time grew with the square of the size."""
+    for text in ("\n" * 1_000_000, "a" * 1_000_000, "a" + " " * 1_000_000, "a\n" * 500_000):
+        with pytest.raises(InputError, match="holds no tree"):
+            read_trees(write(tmp_path, text))
+
+
+def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path):
+    for path in (tmp_path, tmp_path / "absent", tmp_path / "absent" / "below"):
+        with pytest.raises(InputError, match="cannot be read"):
+            read_trees(path)

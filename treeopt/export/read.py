@@ -1,0 +1,100 @@
+"""Trees out of any file that holds some: every export format, lists by hand, and treeopt's artifacts."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from treeopt.artifact import read_json
+from treeopt.errors import InputError
+from treeopt.export import FORMATS
+from treeopt.tree import ROOT, Tree
+
+
+def parse_tree_option(option: str) -> tuple[str, Tree]:
+    """Read FILE or FILE:NAME as a label and its one tree.
+
+    NAME is a tree's name where the file holds several, or the size N of a growth. The label is the tree's
+    name, else the file's. InputError lists the names where one is needed or is not there.
+    """
+    file, colon, name = option.rpartition(":")
+    if not colon or not name or Path(option).exists():
+        file, name = option, ""
+    trees = read_trees(file, name or None)
+    if len(trees) > 1:
+        raise InputError(f"{file}: holds several trees; name one as {file}:NAME, NAME of {', '.join(trees)}")
+    return next(iter(trees.items()))
+
+
+def read_trees(path: str | Path, name: str | None = None) -> dict[str, Tree]:
+    """All trees of a file by name, or the one called `name`; a tree without a name goes by the file's stem.
+
+    Takes every format of FORMATS, a plain list of paths, `{"trees": {NAME: paths}}`, and the artifacts
+    growth.json (`name` is a size N, without it the whole growth), choice.json and evaluation.json. Nothing
+    in a file is ever executed. InputError, one line, for anything else.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+        trees = _of_object(path, name) if text.lstrip().startswith("{") else None
+        for format in FORMATS.values() if trees is None else ():
+            trees = trees or format.read(text, str(path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except (UnicodeDecodeError, RecursionError, MemoryError) as error:
+        raise InputError(f"{path}: not a file of trees ({type(error).__name__}); {_TAKES}") from error
+    if not trees:
+        raise InputError(f"{path}: holds no tree; {_TAKES}")
+    named = {found or Path(path).stem: tree for found, tree in trees.items()}
+    if name is None:
+        return named
+    if name not in named:
+        raise InputError(f"{path}: has no tree {name!r}; it has {', '.join(named)}")
+    return {name: named[name]}
+
+
+_TAKES = "give a list of paths such as [[0], [1], [0, 0]], a runtime's file, or an artifact of treeopt"
+
+
+def _of_object(path: str | Path, name: str | None) -> dict[str, Tree] | None:
+    """The trees of an artifact, told by its fields; None where it has none of them."""
+    content, where = read_json(path), str(path)
+    if "trees" in content:
+        if not isinstance(content["trees"], dict):
+            raise InputError(f"{where}: trees is not an object of NAME: paths; write it as one")
+        return {key: _tree(choices, f"{where} tree {key!a:.40}") for key, choices in content["trees"].items()}
+    if "nodes" in content:
+        return _of_growth(content["nodes"], where, name)
+    if "points" in content:
+        points = _objects(content["points"], where, "points")
+        return {
+            f"batch{point.get('batch')}-context{point.get('context')}": _tree(point.get("choices"), where)
+            for point in points
+        }
+    if "runs" in content:
+        runs = _objects(content["runs"], where, "runs")
+        return {str(run.get("name")): _tree(run["choices"], where) for run in runs if run.get("choices")}
+    return {"": _tree(content["choices"], where)} if "choices" in content else None
+
+
+def _of_growth(nodes: Any, where: str, size: str | None) -> dict[str, Tree]:
+    """The tree of the first `size` nodes, root included, or of all."""
+    paths = [node.get("path") for node in _objects(nodes, where, "nodes")]
+    if size is None:
+        return {"": _tree(paths[1:], where)}
+    if not size.isdecimal() or not 1 <= int(size) <= len(paths):
+        raise InputError(f"{where}: no tree {size!r}; a growth's trees go by size, 1 to {len(paths)}")
+    return {size: _tree(paths[1 : int(size)], where)}
+
+
+def _tree(choices: Any, where: str) -> Tree:
+    """A tree out of a JSON value, where null is "no tree": plain decoding."""
+    if choices is None:
+        return ROOT
+    if not isinstance(choices, list):
+        raise InputError(f"{where}: choices are {choices!r:.40}; give a list such as [[0], [1], [0, 0]]")
+    return Tree.from_choices(choices, where=where)
+
+
+def _objects(value: Any, where: str, field: str) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise InputError(f"{where}: {field} is not a list of objects; make the file again")
+    return value

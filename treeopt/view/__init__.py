@@ -1,0 +1,1 @@
+"""Looking at results: text drawings and tables, plots and the report."""
