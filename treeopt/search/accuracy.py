@@ -50,7 +50,7 @@ class AccuracyTable:
     def from_cumulative(
         cls, values: Floats, *, trials: NDArray[np.int64] | None = None, where: str = "accuracies"
     ) -> "AccuracyTable":
-        """From top-i accuracies [K, R]: in [k - 1, i] how often head k's first i + 1 guesses hold the truth."""
+        """From top-i accuracies [K, R]: [k - 1, i] is how often head k's first i + 1 guesses hold the truth."""
         require_shares(values, where)
         falls = np.argwhere(np.diff(values, axis=1) < 0)
         if len(falls):

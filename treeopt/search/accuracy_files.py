@@ -126,6 +126,6 @@ def _number(row: Mapping[str, Any], name: str, path: Path, line: int) -> float:
 
 def _whole(row: Mapping[str, Any], name: str, path: Path, line: int) -> int:
     number = _number(row, name, path, line)
-    if number != int(number):
+    if not number.is_integer():
         raise InputError(f"{path}: line {line}: {name} is {number}, not a whole number")
     return int(number)

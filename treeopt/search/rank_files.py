@@ -30,7 +30,7 @@ def read_ranks(path: str | Path, *, width: int | None = None) -> RankTable:
         return RankTable.load(path)
     try:
         return reader(Path(path), width)
-    except (OSError, zipfile.BadZipFile, csv.Error, ValueError) as error:
+    except (OSError, EOFError, zipfile.BadZipFile, csv.Error, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
