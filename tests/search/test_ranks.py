@@ -94,6 +94,15 @@ def test_file_round_trip(tmp_path_factory, table):
     assert same(RankTable.load(path), table)
 
 
+def test_a_file_that_holds_no_rank_table_is_refused_by_name(tmp_path):
+    path = tmp_path / "ranks.safetensors"
+    arrays = {"ranks": np.zeros((1, 1), np.int16), "sequence": np.zeros(1, int), "offset": np.zeros(1, int)}
+    facts = {"ids": ["a"], "categories": ["all"], "ended": ["eos"], "width": 3, "provenance": {}}
+    save_arrays(path, arrays, "ranks", facts)
+    with pytest.raises(InputError, match=r"ranks\.safetensors: ranks: row 0 .* past the answer's end"):
+        RankTable.load(path)
+
+
 def test_a_file_without_its_parts_is_refused(tmp_path):
     save_arrays(tmp_path / "ranks.safetensors", {"ranks": np.zeros((1, 1), np.int16)}, "ranks", {})
     with pytest.raises(InputError, match=r"ranks\.safetensors: has no sequence"):

@@ -173,7 +173,7 @@ class RankTable:
 
     @classmethod
     def load(cls, path: str | Path) -> "RankTable":
-        """Read what `save` wrote. `rank_files.read_ranks` reads other people's CSV and NPZ too."""
+        """Read what `save` wrote; `rank_files.read_ranks` reads CSV and NPZ too. InputError for anything else."""
         arrays, metadata = load_arrays(path, "ranks")
         try:
             return cls(
@@ -188,3 +188,5 @@ class RankTable:
             )
         except KeyError as error:
             raise InputError(f"{path}: has no {error.args[0]}; calibrate again") from error
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
