@@ -3,7 +3,8 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -229,6 +230,27 @@ def test_a_file_that_is_no_choice_is_refused(tmp_path, content):
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match=r"choice\.json: not a whole choice.*treeopt choose"):
         read_choice(path)
+
+
+@given(
+    field=st.sampled_from([field.name for field in fields(Choice)]),
+    value=st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=3)
+    | st.lists(st.integers(), max_size=2),
+)
+def test_a_choice_with_a_wrong_field_is_refused_or_taken_without_a_crash(tmp_path_factory, field, value):
+    path = tmp_path_factory.mktemp("choice") / "choice.json"
+    write_choice(path, choose(profile_of({1: 10, 8: 11}), growth_of(), None), {})
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
+    with suppress(InputError):
+        assert isinstance(read_choice(path)[0], Choice)
+
+
+def test_a_profile_without_samples_is_refused():
+    with pytest.raises(InputError, match="no samples"):
+        choose(LatencyProfile.from_rows([]), growth_of(), None)
 
 
 def test_simulated_latencies_mark_the_choice():

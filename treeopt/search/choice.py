@@ -77,7 +77,7 @@ def read_choice(path: str | Path) -> list[Choice]:
     content = read_json(path, "choice")
     try:
         return [_from_json(point, str(path)) for point in content.get("points", [content])]
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise InputError(
             f"{path}: not a whole choice file ({error}); `treeopt choose` makes this file"
         ) from error

@@ -38,6 +38,8 @@ def choose(profile: LatencyProfile, growth: Growth, table: RankTable | None, see
     inputs = {"growth": growth.provenance, "ranks": ranks, "latency": profile.provenance}
     for (name, facts), (other, others) in combinations(inputs.items(), 2):
         require_match(name, facts, other, others)
+    if not profile.settings():
+        raise InputError("latency profile: has no samples; time some sizes with `treeopt profile`")
     rates = _Rates(growth, table, seed)
     provenance = {name: fact for facts in inputs.values() for name, fact in facts.items()}
     choices = [_choose_at(profile, rates, batch, context, seed) for batch, context in profile.settings()]
