@@ -80,7 +80,7 @@ def load_json(path: str | Path, kind: str | None = None) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}){_made_by(kind)}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON ({error}){_made_by(kind)}") from error
 
 

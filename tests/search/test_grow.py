@@ -181,7 +181,6 @@ def test_field_names_of_the_file(tmp_path):
     grow(independent(SKIPPED), 3).write(tmp_path / "growth.json")
     content = json.loads((tmp_path / "growth.json").read_text())
     assert content["nodes"] == [
-        {"path": [], "value": 1.0},
         {"path": [0], "value": 0.5},
         {"path": [2], "value": 0.2},
     ]

@@ -28,12 +28,17 @@ class TreeBuffers:
     children: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def build(cls, tree: Tree, heads: int, device: torch.device) -> "TreeBuffers":
-        """Buffers of `tree` for a model with `heads` heads; MismatchError when the tree is deeper than that."""
+    def build(cls, tree: Tree, heads: int, vocabulary: int, device: torch.device) -> "TreeBuffers":
+        """Buffers of `tree` for a model with `heads` heads; MismatchError when it is deeper or wider than the model."""
         if tree.depth > heads:
             path = next(path for path in tree.choices if len(path) > heads)
             raise MismatchError(
                 f"choice {list(path)} has depth {len(path)}, but there are {heads} heads; cut the tree or add heads"
+            )
+        if tree.max_rank >= vocabulary:
+            path = next(path for path in tree.choices if path[-1] == tree.max_rank)
+            raise MismatchError(
+                f"choice {list(path)} takes rank {path[-1]}, but there are {vocabulary} tokens to rank; cut the tree"
             )
         visible = torch.eye(tree.size, dtype=torch.bool)
         for node, parent in enumerate(tree.parents):

@@ -59,7 +59,7 @@ class State:
 class Engine:
     """Decodes with one tree. Greedy at temperature 0, else sampled with position-keyed noise.
 
-    Errors: MismatchError when the tree is deeper than the heads; InputError for prompts that do not fit the model.
+    Errors: MismatchError when the tree is deeper than the heads or wider than the vocabulary; InputError for prompts that do not fit the model.
     """
 
     def __init__(
@@ -73,7 +73,9 @@ class Engine:
     ) -> None:
         self.backbone = backbone
         self.heads = heads if tree.size > 1 else None
-        self.buffers = TreeBuffers.build(tree, heads.heads if heads else 0, backbone.device)
+        self.buffers = TreeBuffers.build(
+            tree, heads.heads if heads else 0, backbone.vocabulary, backbone.device
+        )
         self.temperature = temperature
         self.noise = PositionNoise(seed, backbone.vocabulary) if temperature > 0 else None
         self._tree_mask = backbone.additive(self.buffers.visible)

@@ -13,18 +13,19 @@ class PositionNoise:
     """Standard Gumbel noise over the vocabulary, by prompt and answer position.
 
     Philox (Salmon et al. 2011) is keyed by a hash of seed and prompt, and counts from the position; its raw output
-    is stable between numpy releases. Recent rows are kept, since a rejected draft's position comes up again.
+    is stable between numpy releases. Recent rows are kept, since a rejected draft's position comes up again: `keep`
+    numbers in all, at least one row.
     """
 
-    def __init__(self, seed: int, vocabulary: int, keep: int = 4096) -> None:
-        self.seed, self.vocabulary, self._keep = seed, vocabulary, keep
+    def __init__(self, seed: int, vocabulary: int, keep: int = 2**24) -> None:
+        self.seed, self.vocabulary, self.keep = seed, vocabulary, keep
         self._rows: dict[tuple[str, int], np.ndarray] = {}
 
     def row(self, prompt_id: str, position: int) -> np.ndarray:
         """float32 [V] for the token at this answer position (0 = the first of the answer)."""
         found = self._rows.get((prompt_id, position))
         if found is None:
-            if len(self._rows) >= self._keep:
+            if (len(self._rows) + 1) * self.vocabulary > self.keep:
                 self._rows.clear()
             found = self._rows[prompt_id, position] = self._draw(prompt_id, position)
         return found

@@ -36,6 +36,8 @@ class Format:
 
     name: str
     description: str
+    file_name: str
+    """What its file is called where nobody names one."""
     limits: Limits
     render: Callable[[Tree, Mapping[str, Any]], dict[str, str]]
     read: Callable[[str, str], dict[str, Tree] | None]

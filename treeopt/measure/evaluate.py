@@ -4,21 +4,19 @@ Each prompt is decoded by every method before the next prompt, in an order that 
 slows down slows all of them. Prefill is counted and timed for nobody.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from tqdm import tqdm
-from transformers import LogitsProcessor, LogitsProcessorList
-from transformers.generation.streamers import BaseStreamer
 
 from treeopt.decode import Answer, Engine, PositionNoise
 from treeopt.measure.agreement import Divergence, first_divergence
 from treeopt.measure.prompts import EncodedPrompt
 from treeopt.model.backbone import Backbone
 from treeopt.model.heads import MedusaHeads
+from treeopt.model.hf_generate import timed_generate
 from treeopt.tree import ROOT, Tree
 
 PLAIN, HF_GENERATE = "plain", "hf_generate"
@@ -85,9 +83,7 @@ def evaluate(
     }
     if hf_generate:
         noise = PositionNoise(seed, backbone.vocabulary) if temperature > 0 else None
-        methods[HF_GENERATE] = lambda p: generate_with_transformers(
-            backbone, p, max_new_tokens, temperature, noise
-        )
+        methods[HF_GENERATE] = lambda p: _with_transformers(backbone, p, max_new_tokens, temperature, noise)
     runs = {name: Run(name, trees.get(name, ROOT)) for name in methods}
     order = list(methods)
     for name in order:  # one untimed answer each: lazy set-up of kernels and allocators is nobody's latency
@@ -106,62 +102,26 @@ def evaluate(
     return list(runs.values())
 
 
-@torch.inference_mode()
-def generate_with_transformers(
+def _with_transformers(
     backbone: Backbone,
     prompt: EncodedPrompt,
     max_new_tokens: int,
     temperature: float,
     noise: PositionNoise | None,
 ) -> Answer:
-    """The same answer by transformers' own loop, timed from its first token on and counted without it.
+    """The same answer by transformers' own loop, its seconds scaled from n - 1 steps to n.
 
-    Its first token comes out of the prefill, so n tokens take n - 1 steps. `tokens` keeps all n; `seconds` is scaled
-    to n steps so that token/s compares with the engine's.
+    transformers draws the first token in its prefill; the engine verifies that token too. So token/s compare.
     """
-    clock = _Clock()
-    ids = torch.tensor([prompt.ids], device=backbone.device)
     limit = min(max_new_tokens, backbone.context_limit - len(prompt.ids))
-    processors = LogitsProcessorList([_AddNoise(noise, prompt, temperature)] if noise is not None else [])
-    output = backbone.model.generate(
-        input_ids=ids,
-        attention_mask=torch.ones_like(ids),
-        max_new_tokens=limit,
-        do_sample=False,
-        eos_token_id=sorted(backbone.end_tokens) or None,
-        pad_token_id=0,
-        logits_processor=processors,
-        streamer=clock,
-    )
-    tokens = output[0, len(prompt.ids) :].tolist()
-    steps = max(len(clock.times) - 1, 1)
-    seconds = (clock.times[-1] - clock.times[0]) * len(tokens) / steps
+    adjust = None
+    if noise is not None:
+
+        def adjust(scores: torch.Tensor, position: int) -> torch.Tensor:
+            row = torch.from_numpy(noise.row(prompt.id, position)).to(scores.device)
+            return scores.float() / temperature + row
+
+    tokens, times = timed_generate(backbone, prompt.ids, limit, adjust)
+    seconds = (times[-1] - times[0]) * len(tokens) / max(len(times) - 1, 1)
     ended = "eos" if tokens[-1] in backbone.end_tokens else "limit"
     return Answer(tokens=tokens, step_tokens=[1] * len(tokens), ended=ended, seconds=seconds)
-
-
-class _Clock(BaseStreamer):
-    """The time at which each generated token arrives; the first call hands over the prompt."""
-
-    def __init__(self) -> None:
-        self.times: list[float] = []
-        self._prompt = True
-
-    def put(self, value: torch.Tensor) -> None:
-        if not self._prompt:
-            self.times.append(time.perf_counter())
-        self._prompt = False
-
-    def end(self) -> None:
-        pass
-
-
-class _AddNoise(LogitsProcessor):
-    """Position-keyed sampling inside transformers' greedy loop: logits / T + noise, then its argmax."""
-
-    def __init__(self, noise: PositionNoise, prompt: EncodedPrompt, temperature: float) -> None:
-        self.noise, self.prompt, self.temperature = noise, prompt, temperature
-
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        row = self.noise.row(self.prompt.id, input_ids.shape[1] - len(self.prompt.ids))
-        return scores.float() / self.temperature + torch.from_numpy(row).to(scores.device)  # type: ignore[return-value]

@@ -13,6 +13,8 @@ from treeopt.measure.generations import Generation
 from treeopt.model.backbone import Backbone
 from treeopt.search.ranks import UNKNOWN
 
+__all__ = ["UNKNOWN", "answer_states", "answer_truths", "batches"]
+
 TOKENS_AT_ONCE = 2048  # of one forward pass, padding included
 
 

@@ -93,10 +93,11 @@ def top_ranks(logits: torch.Tensor, width: int) -> torch.Tensor:
 def rank_of(logits: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
     """The rank of `truth` [...] among `logits` [..., V]: how many ids come before it in the order of `top_ranks`.
 
-    A count, so nothing is sorted; ids of equal logit count only where they are lower than the truth.
+    A count, so nothing is sorted; ids of equal logit count only where they are lower than the truth. What is not
+    known to come after the truth comes before it, so that logits that are not numbers (NaN) never make a good rank.
     """
     own = logits.gather(-1, truth[..., None])
-    ranks = (logits > own).sum(-1)
+    ranks = (~(logits <= own)).sum(-1)
     tied = (logits == own).sum(-1) > 1
     if tied.any():
         before = torch.arange(logits.shape[-1], device=logits.device) < truth[tied][:, None]

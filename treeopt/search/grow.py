@@ -53,10 +53,9 @@ class Growth:
         return Tree.from_choices(self.paths[1:size], where="growth")
 
     def write(self, path: str | FilePath) -> None:
-        """Write `growth.json`."""
-        nodes = [
-            {"path": list(node), "value": value} for node, value in zip(self.paths, self.values, strict=True)
-        ]
+        """Write `growth.json`: `nodes` are those that joined the root, which every tree has and no file lists."""
+        joined = zip(self.paths[1:], self.values[1:], strict=True)
+        nodes = [{"path": list(node), "value": value} for node, value in joined]
         content = {
             "estimator": self.estimator,
             "stopped": self.stopped,
@@ -68,7 +67,7 @@ class Growth:
 
     @classmethod
     def read(cls, path: str | FilePath) -> "Growth":
-        """Read `growth.json`, where the root may be left out; InputError when nodes are not in order."""
+        """Read `growth.json`; InputError when nodes are not in order. A root that is listed is passed over."""
         content = read_json(path, "growth", ["nodes", "estimator"])
         try:
             nodes = [(tuple(node["path"]), float(node["value"])) for node in content["nodes"] if node["path"]]

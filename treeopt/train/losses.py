@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from treeopt.search.ranks import UNKNOWN
+from treeopt.measure.states import UNKNOWN
 
 DECAY = 0.8  # lambda_k = DECAY ** k
 

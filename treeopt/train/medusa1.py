@@ -14,10 +14,9 @@ from tqdm import tqdm
 
 from treeopt.errors import InputError
 from treeopt.measure.generations import Generation
-from treeopt.measure.states import answer_states, answer_truths, batches
+from treeopt.measure.states import UNKNOWN, answer_states, answer_truths, batches
 from treeopt.model.backbone import Backbone
 from treeopt.model.heads import MedusaHeads, rank_of
-from treeopt.search.ranks import UNKNOWN
 from treeopt.train.losses import medusa1_loss
 
 

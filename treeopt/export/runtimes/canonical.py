@@ -29,6 +29,7 @@ def read(text: str, where: str) -> dict[str, Tree] | None:
 FORMAT = Format(
     name="json",
     description="canonical list of paths, with its provenance in a .meta.json beside it",
+    file_name="choices.json",
     limits=Limits(),
     render=render,
     read=read,

@@ -64,6 +64,7 @@ def _tree(value: ast.expr, where: str) -> Tree:
 FORMAT = Format(
     name="medusa",
     description="a line for medusa_choices.py of FasterDecoding/Medusa (e2a5d20), batch 1",
+    file_name="medusa_choices.py",
     limits=Limits(max_rank=TOPK - 1, bare_root=False),
     render=render,
     read=read,
