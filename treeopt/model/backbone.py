@@ -179,21 +179,31 @@ class Backbone:
         and one whose logits are not its head's product with the hidden state.
         """
         ids = [3 % self.vocabulary, 5 % self.vocabulary, 7 % self.vocabulary]
-        cache = self.new_cache(1, 3)
-        self.prefill(ids[:1], cache)
-        tree = torch.tensor([ids[1:]], device=self.device)
-        visible = torch.tensor([[True, True, False], [True, False, True]], device=self.device)
-        positions = torch.ones_like(tree)
-        siblings = self.logits(self.verify(tree, positions, self.additive(visible)[None, None], cache))[0]
+        model = type(self.model).__name__
+        try:
+            siblings = self._score_siblings(ids)
+        except (AttributeError, TypeError, ValueError, RuntimeError, IndexError) as error:
+            raise UnsupportedError(
+                f"{self.name}: {model} does not take a custom attention mask ({' '.join(str(error).split())})"
+            ) from error
         paths = torch.tensor([[ids[0], ids[1]], [ids[0], ids[2]]], device=self.device)
         expected = self.model(input_ids=paths).logits[:, -1]
         scale = float(expected.abs().max())
         worst = float((siblings - expected).abs().max())
         if not worst <= SELF_TEST_TOLERANCE.get(self.dtype, 5e-2) * max(scale, 1e-6):
             raise UnsupportedError(
-                f"{self.name}: {type(self.model).__name__} does not follow a custom attention mask, given positions or "
+                f"{self.name}: {model} does not follow a custom attention mask, given positions or "
                 f"plain logits (off by {worst:.2g} of {scale:.2g}); tree decoding would be wrong"
             )
+
+    def _score_siblings(self, ids: Sequence[int]) -> torch.Tensor:
+        """Logits [2, V] of the last two ids as alternatives behind the first."""
+        cache = self.new_cache(1, 3)
+        self.prefill(ids[:1], cache)
+        tree = torch.tensor([ids[1:]], device=self.device)
+        visible = torch.tensor([[True, True, False], [True, False, True]], device=self.device)
+        positions = torch.ones_like(tree)
+        return self.logits(self.verify(tree, positions, self.additive(visible)[None, None], cache))[0]
 
 
 class _Probe(TreeCache):
