@@ -1,0 +1,54 @@
+"""`treeopt export`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from treeopt.cli.options import json_option, output_option, run_option
+from treeopt.cli.output import show
+from treeopt.cli.run import RunDirectory, next_command
+
+
+@click.command("export", epilog="\b\nExample: treeopt export --format medusa -o medusa_choices.py")
+@run_option
+@click.option(
+    "--format", "format_name", required=True, metavar="NAME", help="The runtime; `help` lists them."
+)
+@click.option(
+    "--tree", metavar="FILE[:NAME]", help="Any choices file or artifact.  [default: the run's choice]"
+)
+@output_option
+@json_option
+def command(
+    run: RunDirectory, format_name: str, tree: str | None, output: Path | None, as_json: bool
+) -> None:
+    """Write a tree into the file that a runtime reads.
+
+    A tree that the runtime would not read right is refused, naming the first path beyond its limits.
+    """
+    from treeopt.cli.stages.export import export_tree, find_format
+    from treeopt.cli.trees import tree_provenance
+    from treeopt.export import FORMATS
+
+    if format_name == "help":
+        described = {name: format.description for name, format in FORMATS.items()}
+        listed = "\n".join(f"{name}: {text}" for name, text in described.items())
+        following = next_command("export", run, None, "--format", "json")
+        show(as_json, {"formats": described}, lambda: listed, following)
+        return
+    files = export_tree(run, tree, find_format(format_name), output)
+    show(
+        as_json,
+        {"files": [str(file) for file in files]},
+        lambda: "\n".join(map(str, files)),
+        _following(run, files[0], tree_provenance(tree or str(run.choice))),
+    )
+
+
+def _following(run: RunDirectory, file: Path, provenance: Mapping[str, Any]) -> str:
+    """Decoding for real, where a model is known."""
+    if "model_sha256" in provenance:
+        return next_command("evaluate", run, provenance)
+    return next_command("inspect", run, None, str(file))

@@ -1,0 +1,85 @@
+"""`treeopt grow`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from treeopt.cli.options import (
+    FILE,
+    WHOLE,
+    TableOptions,
+    json_option,
+    output_option,
+    split_option,
+    table_options,
+)
+from treeopt.cli.output import note, show
+from treeopt.cli.run import RunDirectory, next_command
+
+
+@click.command(
+    "grow", epilog="\b\nExample: treeopt grow --accuracy accuracies.json --budget 64 --run results/mine"
+)
+@click.option(
+    "--budget", type=WHOLE, default=64, show_default=True, help="N: tokens to verify, root included."
+)
+@click.option("--ranks", type=FILE, metavar="FILE", help="A rank table.  [default: the run's]")
+@table_options
+@click.option("--max-depth", type=WHOLE, help="Use this many heads at most.")
+@click.option("--max-rank", type=click.IntRange(min=0), help="Highest rank used, 0 being the top guess.")
+@click.option("--format", "format_name", metavar="NAME", help="Keep to the ranks that this runtime reads.")
+@split_option("calibrate")
+@output_option
+@json_option
+def command(
+    budget: int,
+    ranks: Path | None,
+    table: TableOptions,
+    max_depth: int | None,
+    max_rank: int | None,
+    format_name: str | None,
+    split: str,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Grow the tree node by node, best first: every budget's tree at once.
+
+    Writes growth.json. Needs ranks of calibration, or with --accuracy just a table, and no model.
+    """
+    from treeopt.artifact import load_json
+    from treeopt.cli.stages.export import find_format
+    from treeopt.cli.stages.grow import from_ranks, from_table
+    from treeopt.cli.tables import growth_text
+
+    if format_name is not None:
+        highest = (max_rank, find_format(format_name).limits.max_rank)
+        max_rank = min((rank for rank in highest if rank is not None), default=None)
+    run = table.run
+    limits: dict[str, Any] = {"contiguous": table.contiguous, "max_depth": max_depth, "max_rank": max_rank}
+    if table.accuracy is None:
+        growth = from_ranks(ranks or run.ranks, budget, split=split, **limits)
+    elif ranks is None:
+        growth = from_table(table.accuracy, budget, cumulative=table.cumulative, **limits)
+    else:
+        raise click.UsageError("--accuracy and --ranks: give one of them")
+    path = output or run.growth
+    growth.write(path)
+    if growth.stopped:
+        note(f"grow: {growth.stopped}")
+    show(
+        as_json,
+        load_json(path),
+        lambda: f"{path}: {growth.size} nodes\n\n{growth_text(growth)}",
+        _following(run, growth.provenance),
+    )
+
+
+def _following(run: RunDirectory, provenance: Mapping[str, Any]) -> str:
+    """Choosing, once there are latencies; without a model they come from a file."""
+    if run.latency.is_file():
+        return next_command("choose", run)
+    if "model_sha256" in provenance:
+        return next_command("profile", run, provenance)
+    return next_command("choose", run, None, "--latency", "latency.csv")

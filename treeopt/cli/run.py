@@ -1,0 +1,84 @@
+"""The run directory: where the artifacts of one model lie, and with which settings its answers were made."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DEMO = Path(__file__).parents[1] / "demo"
+RESULTS = Path("results")
+MODEL_COMMANDS = ("generate", "calibrate", "profile", "evaluate", "train medusa1", "optimize")
+
+
+class RunDirectory:
+    """A directory and the paths of the artifacts in it; nothing need exist yet."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.generations = directory / "generations.jsonl"
+        self.ranks = directory / "ranks.safetensors"
+        self.partial_ranks = directory / "ranks.partial.safetensors"
+        self.accuracy = directory / "accuracy.csv"
+        self.growth = directory / "growth.json"
+        self.latency = directory / "latency.json"
+        self.choice = directory / "choice.json"
+        self.evaluation = directory / "evaluation.json"
+        self.heads = directory / "heads"
+
+    def __str__(self) -> str:
+        return str(self.directory)
+
+    def has_heads(self) -> bool:
+        """Whether `treeopt train` has left heads here."""
+        return any(self.heads.glob("medusa_lm_head.*"))
+
+    def exported(self, file_name: str) -> Path:
+        """Where a tree in a runtime's format lies."""
+        return self.directory / file_name
+
+
+def default_directory(model: str | None) -> Path:
+    """results/demo, or results/<name of the model>."""
+    if model is None:
+        return RESULTS / "demo"
+    path = Path(model).resolve() if Path(model).exists() else Path(model)
+    return RESULTS / (path.stem if path.suffix == ".gguf" else path.name)
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which model and heads a command was asked to use; `config` is a shape for random weights."""
+
+    run: RunDirectory
+    model: str | None = None
+    heads: Path | None = None
+    device: str | None = None
+    dtype: str = "float32"
+    config: Path | None = None
+    num_heads: int = 5
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether the bundled model is meant."""
+        return self.model is None and self.config is None
+
+    def asked(self) -> dict[str, str]:
+        """The options as typed: recorded in every artifact, so that the next command can be named in full."""
+        dtype = None if self.dtype == "float32" else self.dtype
+        typed = {"model": self.model, "heads": self.heads, "device": self.device, "dtype": dtype}
+        return {name: str(value) for name, value in typed.items() if value is not None}
+
+
+def next_command(
+    command: str, run: RunDirectory, provenance: Mapping[str, Any] | None = None, *extra: str
+) -> str:
+    """The line to type next, with the run in use and, for a command that loads the model, the model's options."""
+    asked = (provenance or {}).get("asked") or {}
+    words = ["treeopt", *command.split(), *extra]
+    model = asked.get("model") if command in MODEL_COMMANDS else None
+    if command in MODEL_COMMANDS:
+        words += [word for name, value in asked.items() for word in (f"--{name}", str(value))]
+    if run.directory != default_directory(model):
+        words += ["--run", str(run)]
+    return shlex.join(words)

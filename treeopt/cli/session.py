@@ -1,0 +1,95 @@
+"""The model at work: backbone, heads and prompts, each loaded once and only when a stage needs it."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from treeopt.cli.decoding import DEMO_PROMPTS, Decoding
+from treeopt.cli.output import note
+from treeopt.cli.run import DEMO, ModelOptions
+from treeopt.errors import InputError
+from treeopt.measure.prompts import EncodedPrompt, encode_prompts, read_prompts
+from treeopt.model.backbone import Backbone
+from treeopt.model.checkpoints import load_heads
+from treeopt.model.heads import MedusaHeads
+from treeopt.search.split import ALL, half_of
+
+
+class Session:
+    """What the options of a command name, loaded on first use."""
+
+    def __init__(self, source: ModelOptions) -> None:
+        self.source = source
+        self.run = source.run
+        transformers.logging.set_verbosity_error()
+        transformers.logging.disable_progress_bar()  # the hub's bars are left: a download is worth seeing
+
+    @cached_property
+    def backbone(self) -> Backbone:
+        """The model, on a CUDA device where there is one and none was named."""
+        source = self.source
+        device = source.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        return Backbone.load(source.model, config=source.config, device=device, dtype=source.dtype)
+
+    @cached_property
+    def heads(self) -> MedusaHeads:
+        """Heads beside the backbone; for random weights, heads that were never trained."""
+        if self.source.config is None:
+            path = self.heads_path()
+            return load_heads(path, self.backbone)
+        backbone = self.backbone
+        heads = MedusaHeads.untrained(
+            self.source.num_heads, 1, backbone.hidden_size, lambda states: backbone.logits(states)
+        )
+        return heads.to(device=backbone.device, dtype=backbone.dtype).requires_grad_(False).eval()
+
+    def heads_path(self) -> Path:
+        """--heads, else those trained in the run, else the demo's for the demo; InputError for none."""
+        source = self.source
+        if source.heads is not None:
+            return source.heads
+        if self.run.has_heads():
+            return self.run.heads
+        if source.is_demo:
+            return DEMO / "heads"
+        raise InputError(
+            f"{source.model}: no heads; name some with --heads, or make some with"
+            f" `treeopt train medusa1 --model {source.model}`"
+        )
+
+    def prompts(self, decoding: Decoding, split: str = ALL) -> list[EncodedPrompt]:
+        """One half of the prompts, or all, as the model reads them."""
+        if self.backbone.tokenizer is None:
+            raise InputError(
+                f"{self.backbone.name}: has no tokenizer to read prompts with; put one beside it"
+            )
+        if decoding.prompts == DEMO_PROMPTS and not self.source.is_demo:
+            note(f"prompts: no --prompts given, so the demo's ({DEMO_PROMPTS})")
+        prompts = [p for p in read_prompts(decoding.prompts) if split in (ALL, half_of(p.id))]
+        if not prompts:
+            raise InputError(
+                f"{decoding.prompts}: no prompt is in the {split} half; add some, or --split all"
+            )
+        return encode_prompts(self.backbone.tokenizer, prompts, decoding.template)  # type: ignore[arg-type]
+
+    def facts(self, *, heads: bool = True) -> dict[str, Any]:
+        """Where what this session measures comes from."""
+        backbone = self.backbone
+        return {
+            "model": backbone.name,
+            "model_sha256": backbone.sha256,
+            "heads_sha256": (self.heads.sha256 or None) if heads else None,
+            "dtype": backbone.dtype_name,
+            "device": str(backbone.device),
+        } | self.versions()
+
+    def versions(self) -> dict[str, Any]:
+        """Facts that the measuring functions do not know by themselves."""
+        return {
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "asked": self.source.asked() or None,
+        }

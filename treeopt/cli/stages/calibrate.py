@@ -1,0 +1,119 @@
+"""Ranks of the run's answers, and what they say about heads and text."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from treeopt.artifact import require_match, sha256_file
+from treeopt.cli.decoding import Decoding
+from treeopt.cli.output import note, warn
+from treeopt.cli.session import Session
+from treeopt.cli.stages.generate import ensure_generations
+from treeopt.measure.calibrate import calibrate
+from treeopt.measure.generations import Generation, read_provenance
+from treeopt.measure.repetition import repeated_share
+from treeopt.search.accuracy import AccuracyTable
+from treeopt.search.ranks import UNKNOWN, RankTable
+
+LOOPING = 0.4
+"""Median share of repeated 4-grams above which heads look better than they are."""
+
+SETTINGS = ("template", "max_new_tokens", "temperature", "seed", "prompt_file", "prompts_sha256")
+SAME = ("model_sha256", "heads_sha256", "generations_sha256", "dtype")
+
+
+def ensure_ranks(
+    session: Session,
+    decoding: Decoding,
+    *,
+    width: int,
+    split: str,
+    batch_size: int = 16,
+    keep: bool = False,
+) -> tuple[RankTable, list[Generation]]:
+    """The run's rank table and the answers it is of; with `keep`, one that is still right is not made again.
+
+    Writes ranks.safetensors, and accuracy.csv for one half of the prompts.
+    """
+    run, heads = session.run, session.heads  # heads first: without them there is nothing to answer for
+    answers = ensure_generations(session, decoding, batch_size=batch_size)
+    made = read_provenance(run.generations)
+    require_match(str(run.generations), made, "the model", session.facts())
+    origin = {name: made.get(name) for name in SETTINGS} | {
+        "generations_sha256": sha256_file(run.generations)
+    }
+    if keep and run.ranks.is_file():
+        table = RankTable.load(run.ranks)
+        if table.width == width and not changed(table.provenance, session.facts() | origin, SAME):
+            note(f"calibrate: {run.ranks} is kept, it is of this model, these heads and these answers")
+            return table, answers
+    table = calibrate(
+        session.backbone,
+        heads,
+        answers,
+        width=width,
+        partial=run.partial_ranks,
+        **origin,
+        **session.versions(),
+    )
+    half = table.split(split).accuracy()
+    table.save(run.ranks)
+    half.write_csv(run.accuracy)
+    return table, answers
+
+
+def changed(made: dict[str, Any], wanted: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """Those of `names` in which two provenances differ; one that both lack does not."""
+    return [name for name in names if made.get(name) != wanted.get(name)]
+
+
+def top(table: RankTable, guesses: int) -> AccuracyTable:
+    """How often the truth is among the first guesses, a column [K, 1], with intervals by prompt."""
+    missed = np.where(table.ranks == UNKNOWN, UNKNOWN, table.ranks >= guesses)
+    return replace(table, ranks=missed.astype(np.int16), width=1).accuracy()
+
+
+def repetition(answers: Sequence[Generation]) -> dict[str, float]:
+    """Median share of repeated 4-grams of the answers in each category; warns where it is high."""
+    shares: dict[str, list[float]] = {}
+    for answer in answers:
+        shares.setdefault(answer.category, []).append(repeated_share(answer.answer_ids))
+    medians = {category: median(values) for category, values in shares.items()}
+    looping = [category for category, value in medians.items() if value > LOOPING]
+    if looping:
+        warn(
+            f"answers repeat themselves in {', '.join(looping)}: more than {LOOPING:.0%} of 4-grams; heads guess"
+            " such text too easily, so acceptance is inflated (another --temperature may help)"
+        )
+    return medians
+
+
+def summary(table: RankTable, answers: Sequence[Generation]) -> dict[str, Any]:
+    """What calibration found, for JSON: accuracies of one half, heads with few trials, and repetition."""
+    accuracy, first, five = table.accuracy(), top(table, 1), top(table, 5)
+    few = accuracy.few_trials()
+    if few:
+        warn(f"few trials for head {', '.join(map(str, few))}: less than 200 positions; add prompts")
+    heads = [
+        {"head": k + 1, "trials": int(table.trials()[k]), "top1": _cell(first, k), "top5": _cell(five, k)}
+        for k in range(table.heads)
+    ]
+    return {
+        "kind": "calibration",
+        "answers": len(table.ids),
+        "positions": table.positions,
+        "heads": heads,
+        "few_trials": few,
+        "repetition": repetition(answers),
+        "accuracy": accuracy.values,
+        "provenance": table.provenance,
+    }
+
+
+def _cell(accuracy: AccuracyTable, head: int) -> dict[str, float]:
+    assert accuracy.low is not None and accuracy.high is not None
+    columns = {"value": accuracy.values, "low": accuracy.low, "high": accuracy.high}
+    return {name: float(column[head, 0]) for name, column in columns.items()}

@@ -1,0 +1,146 @@
+"""Real decoding with trees beside plain decoding, as evaluation.json has it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from treeopt.artifact import load_arrays, provenance, read_json, require_match, sha256_file, write_json
+from treeopt.cli.decoding import DEMO_PROMPTS, Decoding
+from treeopt.cli.output import note, warn
+from treeopt.cli.session import Session
+from treeopt.cli.stages.replay import run_record
+from treeopt.decode import Answer
+from treeopt.errors import InputError
+from treeopt.measure.evaluate import HF_GENERATE, PLAIN, Run, evaluate
+from treeopt.measure.generations import Generation, read_generations, read_provenance
+from treeopt.measure.prompts import EncodedPrompt
+from treeopt.search.replay import Replay
+from treeopt.search.split import ALL, half_of
+from treeopt.tree import ROOT, Tree
+
+
+def make_evaluation(
+    session: Session,
+    trees: Mapping[str, Tree],
+    decoding: Decoding,
+    *,
+    split: str = "evaluate",
+    hf_generate: bool = True,
+    keep: bool = False,
+) -> dict[str, Any]:
+    """Decode one half of the prompts by every method, and the content of evaluation.json, which is not yet written.
+
+    The bare root among `trees` is what plain decoding does, so it is not run twice. With `keep`, a file that
+    already holds the same is read instead. MismatchError when the run's ranks are of another model or heads.
+    """
+    run = session.run
+    trees = {name: tree for name, tree in trees.items() if tree != ROOT}
+    origin = {**session.facts(heads=bool(trees)), **decoding.facts(), "split": split}
+    own = _made_elsewhere(session, decoding)
+    if own:
+        origin["prompts_sha256"] = sha256_file(run.generations)
+    if run.ranks.is_file():
+        _compare_with_ranks(session, origin)
+    if keep and run.evaluation.is_file():
+        content = read_json(run.evaluation, "evaluation", ["runs"])
+        if _is_same(content, origin, trees, hf_generate):
+            note(f"evaluate: {run.evaluation} is kept, it is of this model, these heads, trees and prompts")
+            return content
+    prompts = own_prompts(own, split) if own else session.prompts(decoding, split)
+    runs = evaluate(
+        session.backbone,
+        session.heads if trees else None,
+        trees,
+        prompts,
+        max_new_tokens=decoding.max_new_tokens,
+        temperature=decoding.temperature,
+        seed=decoding.seed,
+        hf_generate=hf_generate,
+    )
+    return {"runs": records(runs, prompts), "provenance": provenance(**origin)}
+
+
+def _made_elsewhere(session: Session, decoding: Decoding) -> list[Generation]:
+    """The run's answers, where they came without prompt file and settings, and no prompts were named either."""
+    path = session.run.generations
+    if decoding.prompts != DEMO_PROMPTS or not path.is_file() or read_provenance(path):
+        return []
+    return read_generations(path, vocabulary=session.backbone.vocabulary)
+
+
+def own_prompts(answers: Sequence[Generation], split: str) -> list[EncodedPrompt]:
+    """The prompts of one half as the answers have them."""
+    chosen = [a for a in answers if a.turn == 0 and split in (ALL, half_of(a.id))]
+    if not chosen:
+        raise InputError(f"no answer is in the {split} half of the prompts; add prompts, or take --split all")
+    return [EncodedPrompt(a.id, a.category, tuple(a.prompt_ids)) for a in chosen]
+
+
+def write_evaluation(path: Any, content: Mapping[str, Any]) -> None:
+    """Write evaluation.json."""
+    write_json(path, content, "evaluation")
+
+
+def records(runs: Sequence[Run], prompts: Sequence[EncodedPrompt]) -> list[dict[str, Any]]:
+    """Runs with counts, timing against plain decoding, and where their answers diverge from its."""
+    plain = next(run for run in runs if run.name == PLAIN)
+    return [_record(run, plain, prompts) for run in runs]
+
+
+def _record(run: Run, plain: Run, prompts: Sequence[EncodedPrompt]) -> dict[str, Any]:
+    replayed = Replay(
+        run.tree,
+        tuple(tuple(answer.step_tokens) for answer in run.answers),
+        tuple(prompt.id for prompt in prompts),
+        tuple(prompt.category for prompt in prompts),
+    )
+    record = run_record(run.name, replayed)
+    for category, part in record["categories"].items():
+        chosen = [i for i, prompt in enumerate(prompts) if prompt.category == category]
+        rate, plain_rate = (_rate([each.answers[i] for i in chosen]) for each in (run, plain))
+        part |= {"tokens_per_s": rate, "speedup": rate / plain_rate}
+    overhead = run.step_ms / plain.step_ms
+    return record | {
+        "tokens_per_s": run.tokens_per_s,
+        "overhead": overhead,
+        "speedup": run.tokens_per_step / overhead,
+        "identical_to_plain": not run.divergences,
+        "divergences": [asdict(found) | {"excused": found.excused} for found in run.divergences],
+    }
+
+
+def report_divergences(content: Mapping[str, Any]) -> None:
+    """A line for every answer that is not plain decoding's."""
+    for run in content["runs"]:
+        for found in run["divergences"]:
+            where = f"{run['name']}: answer {found['id']} differs from plain decoding at token {found['position']}"
+            margin = f"the two best scores lie {found['margin']:.1e} apart there"
+            if found["excused"]:
+                note(f"{where}; {margin}, which is rounding")
+            else:
+                warn(f"{where}; {margin}, which is more than float32 rounding explains")
+
+
+def _rate(answers: Sequence[Answer]) -> float:
+    return sum(len(answer.tokens) for answer in answers) / sum(answer.seconds for answer in answers)
+
+
+def _compare_with_ranks(session: Session, origin: Mapping[str, Any]) -> None:
+    """Refuse other models and heads than calibrated; warn of another number format or temperature."""
+    path = session.run.ranks
+    ranks = load_arrays(path, "ranks")[1].get("provenance", {})
+    require_match(str(path), ranks, "the model and heads to evaluate", origin)
+    for name in ("dtype", "temperature"):
+        if name in ranks and ranks[name] != origin[name]:
+            warn(f"{path}: calibrated with {name} {ranks[name]}, evaluated with {origin[name]}")
+
+
+def _is_same(
+    content: Mapping[str, Any], origin: Mapping[str, Any], trees: Mapping[str, Tree], hf_generate: bool
+) -> bool:
+    made = content.get("provenance", {})
+    if any(made.get(name) != fact for name, fact in origin.items() if name not in ("asked", "prompt_file")):
+        return False
+    found = {run["name"]: Tree.from_choices(run["choices"]) for run in content["runs"]}
+    others = {PLAIN: ROOT} | ({HF_GENERATE: ROOT} if hf_generate else {})
+    return found == others | dict(trees)

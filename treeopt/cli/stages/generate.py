@@ -1,0 +1,57 @@
+"""The run's answers, made where they are missing."""
+
+from treeopt.cli.decoding import Decoding, require_unchanged
+from treeopt.cli.output import note, warn
+from treeopt.cli.run import RunDirectory
+from treeopt.cli.session import Session
+from treeopt.errors import InputError
+from treeopt.measure.generate import generate
+from treeopt.measure.generations import Generation, meta_path, read_generations, read_provenance
+
+
+def ensure_generations(
+    session: Session, decoding: Decoding, *, batch_size: int = 16, required: bool = False
+) -> list[Generation]:
+    """All answers of the run, after making those that are missing.
+
+    A file made elsewhere, which has no provenance beside it, is taken as it is; with `required`, when making
+    answers is what was asked for, it is refused. MismatchError for answers of another model, or made with other
+    settings.
+    """
+    path, backbone = session.run.generations, session.backbone
+    if path.is_file() and not read_provenance(path):
+        if required:
+            raise InputError(f"{path}: was made elsewhere; name another --run, or replace it with --fresh")
+        note(f"generate: {path} was made elsewhere and is taken as it is")
+        return read_generations(path, vocabulary=backbone.vocabulary)
+    facts = decoding.facts()
+    if path.is_file():
+        made = read_provenance(path)
+        require_unchanged(path, made, {"model_sha256": backbone.sha256} | facts)
+        if made.get("dtype") != backbone.dtype_name:
+            warn(f"{path}: answers of {made.get('dtype')}, now {backbone.dtype_name}; the texts may differ")
+    else:
+        meta_path(path).unlink(missing_ok=True)
+    apart = {name: facts[name] for name in ("template", "prompt_file", "prompts_sha256")}
+    prompts = session.prompts(decoding)
+    before = path.stat().st_size if path.is_file() else None
+    answers = generate(
+        backbone,
+        prompts,
+        path,
+        max_new_tokens=decoding.max_new_tokens,
+        temperature=decoding.temperature,
+        seed=decoding.seed,
+        batch_size=batch_size,
+        **apart,
+        **session.versions(),
+    )
+    if path.stat().st_size == before:
+        note(f"generate: {path} is kept, all {len(answers)} answers are there")
+    return answers
+
+
+def discard_generations(run: RunDirectory) -> None:
+    """Forget the run's answers, for --fresh."""
+    for path in (run.generations, meta_path(run.generations)):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,69 @@
+"""Growth from the run's ranks, or from a table of accuracies that someone has."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from treeopt.artifact import provenance, sha256_file
+from treeopt.errors import InputError
+from treeopt.search.accuracy import AccuracyTable
+from treeopt.search.accuracy_files import read_accuracy, split_name
+from treeopt.search.estimate import Independent
+from treeopt.search.grow import Growth, grow
+from treeopt.search.rank_files import read_ranks
+
+
+def from_ranks(
+    path: Path, budget: int, *, split: str = "calibrate", contiguous: bool = False, **limits: int | None
+) -> Growth:
+    """Grow from one half of a rank table's answers."""
+    table = read_ranks(path)
+    half = table.split(split)
+    origin = derived(
+        table.provenance,
+        ranks_sha256=sha256_file(path),
+        split=split,
+        heads=table.heads,
+        positions=half.positions,
+    )
+    return _grown(half.accuracy(), budget, contiguous, origin, limits)
+
+
+def from_table(
+    source: str, budget: int, *, cumulative: bool = False, contiguous: bool = False, **limits: int | None
+) -> Growth:
+    """Grow from FILE or FILE:NAME: JSON, CSV, or the reference tool's `.pt`, for which alone torch is loaded."""
+    path, _ = split_name(source)
+    table = _read_table(source, path, cumulative)
+    origin = provenance(accuracy=source, accuracy_sha256=sha256_file(path), heads=table.heads)
+    return _grown(table, budget, contiguous, origin, limits)
+
+
+def derived(origin: Mapping[str, Any], **facts: Any) -> dict[str, Any]:
+    """A provenance of today that takes over what another says about model, text and settings."""
+    header = provenance()
+    return provenance(**{name: fact for name, fact in origin.items() if name not in header} | facts)
+
+
+def _read_table(source: str, path: Path, cumulative: bool) -> AccuracyTable:
+    if path.suffix != ".pt":
+        return read_accuracy(source, cumulative=cumulative)
+    if cumulative:
+        raise InputError(f"{path}: holds hits of exactly each guess; leave --cumulative out")
+    from treeopt.model.checkpoints import read_heads_accuracy
+
+    return AccuracyTable.from_hits(read_heads_accuracy(path), where=str(path))
+
+
+def _grown(
+    table: AccuracyTable,
+    budget: int,
+    contiguous: bool,
+    origin: Mapping[str, Any],
+    limits: Mapping[str, int | None],
+) -> Growth:
+    if contiguous:
+        table = table.contiguous()
+    settings = {name: limit for name, limit in limits.items() if limit is not None}
+    facts = dict(origin) | {"budget": budget, "contiguous": contiguous} | settings
+    return grow(Independent(table), budget, **limits, provenance=facts)

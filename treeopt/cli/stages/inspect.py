@@ -1,0 +1,170 @@
+"""What is in a file: a tree, several trees, or an artifact."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+
+from treeopt.artifact import load_json, read_json
+from treeopt.cli.tables import choice_text, growth_drawing, growth_text, latency_text
+from treeopt.errors import InputError
+from treeopt.export.read import parse_tree_option, read_trees
+from treeopt.search.accuracy import AccuracyTable
+from treeopt.search.accuracy_files import read_accuracy, split_name
+from treeopt.search.choice import read_choice
+from treeopt.search.grow import Growth
+from treeopt.search.latency import LatencyProfile
+from treeopt.search.rank_files import read_ranks
+from treeopt.tree import Path as TreePath
+from treeopt.tree import Tree
+from treeopt.view.tables import accuracy_table, runs_table, table
+from treeopt.view.tree import draw
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a file holds: `content` for JSON, `text`, and the words of the command to type next."""
+
+    content: Any
+    text: str
+    following: tuple[str, ...]
+
+
+def inspect(source: str, accuracy: str | None = None, *, cumulative: bool = False) -> Seen:
+    """The content of FILE or FILE:NAME. `accuracy` names a table that gives a tree's nodes their values."""
+    path, name = split_name(source)
+    if path.is_dir():
+        raise InputError(f"{path}: is a directory; name a file in it")
+    kinds = {".safetensors": _ranks, ".npz": _ranks, ".jsonl": _lines, ".csv": _csv}
+    if path.suffix.lower() in kinds:
+        return kinds[path.suffix.lower()](path)
+    values = read_accuracy(accuracy, cumulative=cumulative) if accuracy else None
+    kind = None if name or values else _kind(path)
+    if kind in _ARTIFACTS:
+        describe, following = _ARTIFACTS[kind]
+        return Seen(load_json(path), describe(path), following)
+    trees = read_trees(path, name)
+    content = {"trees": {found: tree.choices for found, tree in trees.items()}}
+    if len(trees) > 1:
+        rows = [[found, tree.size, tree.depth, tree.max_rank] for found, tree in trees.items()]
+        listed = table(["tree", "N", "depth", "highest rank"], rows)
+        return Seen(content, listed, ("inspect", f"{path}:{next(iter(trees))}"))
+    _, tree = parse_tree_option(source)
+    return Seen(content, draw(tree, _values(tree, path, values)), ("replay", "--tree", source))
+
+
+def _values(tree: Tree, path: Path, accuracy: AccuracyTable | None) -> Mapping[TreePath, float] | None:
+    """The value of each node, by a table of accuracies, else by a growth: the file itself, or one beside it."""
+    if accuracy is not None:
+        known = accuracy.values
+        return {
+            node: float(np.prod([known[head, rank] for head, rank in enumerate(node)]))
+            for node in tree.choices
+            if len(node) <= accuracy.heads and max(node) < accuracy.width
+        }
+    growth = path if _kind(path) == "growth" else path.with_name("growth.json")
+    if not growth.is_file():
+        return None
+    grown = Growth.read(growth)
+    return dict(zip(grown.paths, grown.values, strict=True))
+
+
+def _kind(path: Path) -> str | None:
+    """The kind of artifact, where the file is one."""
+    if path.suffix.lower() != ".json":
+        return None
+    content = load_json(path)
+    return str(content.get("kind")) if isinstance(content, dict) else None
+
+
+def _ranks(path: Path) -> Seen:
+    ranks = read_ranks(path)
+    ended, categories = Counter(ranks.ended), Counter(ranks.categories)
+    content = {
+        "answers": len(ranks.ids),
+        "positions": ranks.positions,
+        "heads": ranks.heads,
+        "width": ranks.width,
+        "ended": dict(ended),
+        "categories": dict(categories),
+        "provenance": ranks.provenance,
+    }
+    first = (
+        f"{ranks.positions:,} positions of {len(ranks.ids)} answers, {ranks.heads} heads, ranks below {ranks.width}; "
+        f"ended: {_counts(ended)}; categories: {_counts(categories)}"
+    )
+    return Seen(content, f"{first}\n\n{accuracy_table(ranks.accuracy())}", ("grow", "--ranks", str(path)))
+
+
+def _lines(path: Path) -> Seen:
+    """Answers, or prompts."""
+    from treeopt.measure.generations import read_generations, read_provenance
+    from treeopt.measure.prompts import read_prompts
+
+    with path.open(encoding="utf-8", errors="replace") as file:
+        if '"answer_ids"' not in file.readline():
+            prompts = read_prompts(path)
+            categories = Counter(prompt.category for prompt in prompts)
+            content = {"prompts": len(prompts), "categories": dict(categories)}
+            text = f"{len(prompts)} prompts; categories: {_counts(categories)}"
+            return Seen(content, text, ("generate", "--prompts", str(path)))
+    answers = read_generations(path)
+    lengths = [len(answer.answer_ids) for answer in answers]
+    ended = Counter(answer.ended for answer in answers)
+    content = {
+        "answers": len(answers),
+        "tokens": sum(lengths),
+        "ended": dict(ended),
+        "provenance": read_provenance(path),
+    }
+    text = (
+        f"{len(answers)} answers of {mean(lengths):.1f} tokens on average, {sum(lengths):,} in all;"
+        f" ended: {_counts(ended)}"
+    )
+    return Seen(content, text, ("calibrate",))
+
+
+def _csv(path: Path) -> Seen:
+    """Accuracies, ranks or latencies, told by the header."""
+    try:
+        header = path.read_text(encoding="utf-8-sig").split("\n", 1)[0]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from error
+    if "latency_ms" in header:
+        profile = LatencyProfile.from_csv(path)
+        samples = {"samples": profile.samples.to_dict("records")}
+        return Seen(samples, latency_text(profile), ("choose", "--latency", str(path)))
+    if "rank_1" in header:
+        return _ranks(path)
+    accuracy = read_accuracy(path)
+    return Seen({"accuracy": accuracy.values}, accuracy_table(accuracy), ("grow", "--accuracy", str(path)))
+
+
+def _growth(path: Path) -> str:
+    growth = Growth.read(path)
+    return "\n\n".join(filter(None, [growth_drawing(growth), growth_text(growth), growth.stopped]))
+
+
+def _choice(path: Path) -> str:
+    choices = read_choice(path)
+    drawn = [draw(choice.tree, _values(choice.tree, path, None)) for choice in choices]
+    return "\n\n".join([choice_text(choices), *drawn])
+
+
+_ARTIFACTS: dict[str | None, tuple[Callable[[Path], str], tuple[str, ...]]] = {
+    "growth": (_growth, ("choose",)),
+    "choice": (_choice, ("export", "--format", "medusa")),
+    "latency": (lambda path: latency_text(LatencyProfile.read(path)), ("choose",)),
+    "evaluation": (
+        lambda path: runs_table(read_json(path, fields=["runs"])["runs"]),
+        ("export", "--format", "medusa"),
+    ),
+}
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counter.items())

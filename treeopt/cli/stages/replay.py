@@ -1,0 +1,49 @@
+"""Runs in the shape of evaluation.json, without a clock: what trees accept, by replay."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treeopt.cli.stages.grow import derived
+from treeopt.search.rank_files import read_ranks
+from treeopt.search.replay import Replay, replay
+from treeopt.tree import Tree
+
+
+def replay_trees(ranks: Path, trees: Mapping[str, Tree], split: str) -> dict[str, Any]:
+    """`runs` of all trees on one half of a rank table's answers."""
+    half = read_ranks(ranks).split(split)
+    runs = [run_record(name, replay(half, tree)) for name, tree in trees.items()]
+    return {
+        "kind": "evaluation",
+        "runs": runs,
+        "provenance": derived(half.provenance, split=split, replayed=True),
+    }
+
+
+def run_record(name: str, replayed: Replay, *, seed: int = 0) -> dict[str, Any]:
+    """One run: its counts, their interval, and each category's tokens per step; timing is None."""
+    low, high = replayed.interval(np.random.default_rng(seed))
+    categories = {
+        category: {"tokens_per_step": part.tokens_per_step, "tokens_per_s": None, "speedup": None}
+        for category, part in replayed.by_category().items()
+    }
+    return {
+        "name": name,
+        "choices": replayed.tree.choices,
+        "tokens": replayed.tree.size,
+        "steps": replayed.steps,
+        "step_tokens": replayed.step_tokens,
+        "ids": replayed.ids,
+        "emitted": replayed.emitted,
+        "tokens_per_step": replayed.tokens_per_step,
+        "interval": [low, high],
+        "tokens_per_s": None,
+        "overhead": None,
+        "speedup": None,
+        "identical_to_plain": None,
+        "divergences": None,
+        "categories": categories,
+    }

@@ -1,0 +1,120 @@
+"""Results as text, from the content that --json prints or from artifacts. Loads no torch."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treeopt.search.choice import Choice
+from treeopt.search.grow import Growth
+from treeopt.search.latency import LatencyProfile
+from treeopt.view.tables import curve_table, table
+from treeopt.view.tree import draw
+
+
+def calibration_text(summary: Mapping[str, Any]) -> str:
+    """Trials, top-1 and top-5 of each head, and how much the answers repeat themselves."""
+    heads = [
+        [str(head["head"]), head["trials"], _share(head["top1"]), _share(head["top5"])]
+        for head in summary["heads"]
+    ]
+    repeated = [[category, f"{share:.2f}"] for category, share in summary["repetition"].items()]
+    return "\n\n".join(
+        [
+            table(["head", "trials", "top-1 (95 %)", "top-5 (95 %)"], heads),
+            table(["category", "repeated 4-grams (median)"], repeated),
+        ]
+    )
+
+
+def growth_text(growth: Growth) -> str:
+    """Expected tokens per step at sizes that double, and at the last."""
+    sizes = sorted({*(2**power for power in range(growth.size.bit_length())), growth.size})
+    rows = [
+        [
+            str(size),
+            growth.tree(size).depth,
+            growth.tree(size).max_rank,
+            float(growth.tokens_per_step[size - 1]),
+        ]
+        for size in sizes
+    ]
+    return table(["N", "depth", "highest rank", "tokens/step"], rows)
+
+
+def latency_text(profile: LatencyProfile) -> str:
+    """Median, quartiles and overhead of every size at every batch and context."""
+    rows: list[list[object]] = []
+    for batch, context in profile.settings():
+        samples = {1: profile.plain_latencies(batch, context)}
+        samples |= {size: profile.latencies(batch, context, size) for size in profile.sizes(batch, context)}
+        plain = profile.plain_ms(batch, context)
+        for size, latencies in sorted(samples.items()):
+            low, median, high = np.quantile(latencies, (0.25, 0.5, 0.75)).tolist()
+            rows.append([str(batch), context, size, median, f"{low:.3f}-{high:.3f}", median / plain])
+    return table(["batch", "context", "N", "ms/step", "quartiles", "overhead"], rows)
+
+
+def choice_text(choices: Iterable[Choice]) -> str:
+    """The whole curve of each setting, its notes, and the answer in a sentence."""
+    parts = []
+    for choice in choices:
+        notes = [f"note: {text}" for text in choice.notes]
+        parts.append("\n".join([curve_table(choice), *notes, sentence(choice)]))
+    return "\n\n".join(parts)
+
+
+def sentence(choice: Choice) -> str:
+    """The recommendation, as predicted."""
+    where = f"batch {choice.batch}, context {choice.context}"
+    if choice.choices is None:
+        return f"{where}: no tree; plain decoding is the fastest, {choice.plain.tokens_per_s:.1f} token/s"
+    interval = choice.interval
+    between = f" (95 %: {interval[0]:.1f} to {interval[1]:.1f})" if interval else ""
+    return (
+        f"{where}: the tree of {choice.tokens} tokens, {choice.tokens_per_s:.1f} token/s{between},"
+        f" {choice.speedup:.2f}x plain decoding's {choice.plain.tokens_per_s:.1f}"
+    )
+
+
+def growth_drawing(growth: Growth) -> str:
+    """The whole tree with the values of its nodes."""
+    return draw(growth.tree(growth.size), dict(zip(growth.paths, growth.values, strict=True)))
+
+
+def outcome_text(choice: Choice, files: Sequence[Path], figures: Mapping[str, Any]) -> str:
+    """What `optimize` found: prediction beside measurement, the recommendation in a sentence, the files to use."""
+    low_high = choice.interval
+    interval = f"{low_high[0]:.1f}-{low_high[1]:.1f}" if low_high else None
+    rows = [
+        ["predicted by the choice", figures["predicted"], interval],
+        ["replayed tokens/step over profiled latency", figures["replayed"], None],
+        ["measured", figures["measured"], None],
+        ["plain decoding, treeopt", figures["plain"], None],
+        ["plain decoding, transformers generate", figures["hf_generate"], None],
+    ]
+    speedup = f"speedup of the measured over the fastest plain decoding: {figures['speedup']:.3f}"
+    compared = f"{table(['how fast', 'token/s', '95 %'], rows)}\n{speedup}"
+    listed = "\n".join(f"choices file: {file}" for file in files if not file.name.endswith(".meta.json"))
+    return "\n\n".join(filter(None, [compared, _advice(choice, figures), listed]))
+
+
+def _advice(choice: Choice, figures: Mapping[str, Any]) -> str:
+    """The recommendation in a sentence: what was measured has the last word."""
+    where = f"at batch {choice.batch} and a context of about {choice.context} tokens"
+    if choice.choices is None:
+        return f"Decode plainly: no tree of these heads is faster on this machine, {where}."
+    if figures["speedup"] <= 1:
+        return (
+            f"Decode plainly: the tree of {choice.tokens} tokens was chosen, but measured {figures['speedup']:.2f}x the"
+            f" fastest plain decoding, {where}."
+        )
+    return (
+        f"Decode with the tree of {choice.tokens} tokens: measured {figures['speedup']:.2f}x the fastest plain"
+        f" decoding, {where}."
+    )
+
+
+def _share(cell: Mapping[str, float]) -> str:
+    return f"{cell['value']:.3f} ({cell['low']:.3f}-{cell['high']:.3f})"
