@@ -32,7 +32,8 @@ class Loaded:
 def load_source(source: str | None, *, device: str, dtype: torch.dtype) -> Loaded:
     """Load the model named: None is the bundled demo, a `.gguf` file, a directory, else a hub name.
 
-    Errors: InputError when nothing can be loaded from there; UnsupportedError for what is no causal LM.
+    Code that comes with a model is never run. Errors: InputError when nothing can be loaded from there, or weights
+    are missing, which transformers would draw at random.
     """
     path = DEMO / "backbone" if source is None else Path(source)
     if path.suffix == ".gguf":
@@ -43,13 +44,24 @@ def load_source(source: str | None, *, device: str, dtype: torch.dtype) -> Loade
         directory = path if path.is_dir() else _from_hub(str(source))
         gguf, sha256 = {}, _hash_directory(directory)
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            directory, dtype=dtype, attn_implementation="sdpa", device_map=None, **gguf
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            directory,
+            dtype=dtype,
+            attn_implementation="sdpa",
+            device_map=None,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **gguf,
         )
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+    except Exception as error:  # transformers, safetensors and the GGUF reader each have kinds of their own
         raise InputError(
             f"{path}: cannot be loaded as a causal language model: {_one_line(error)}"
         ) from error
+    model, report = loaded
+    if missing := sorted(report["missing_keys"]):
+        raise InputError(
+            f"{path}: {len(missing)} weights are missing, such as {missing[0]}; get the whole model"
+        )
     name = "demo" if source is None else path.stem if gguf else path.name
     return Loaded(model.to(device).eval(), _tokenizer(directory, gguf), name, sha256)
 
@@ -61,15 +73,15 @@ def random_weights(config_file: Path, *, device: str, dtype: torch.dtype, seed: 
         config = AutoConfig.for_model(**content)
     except OSError as error:
         raise InputError(f"{config_file}: cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError) as error:
+    except Exception as error:  # each field's own validator has its own kind
         hint = "it must be a transformers config.json with a model_type"
         raise InputError(f"{config_file}: no model configuration ({_one_line(error)}); {hint}") from error
     torch.manual_seed(seed)
     try:
         with torch.device(device):
             model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa")
-    except ValueError as error:
-        raise UnsupportedError(f"{config_file}: {_one_line(error)}") from error
+    except Exception as error:  # sizes that do not go together fail in any layer
+        raise UnsupportedError(f"{config_file}: no model can be built of it: {_one_line(error)}") from error
     sha256 = sha256_bytes(json.dumps([content, seed], sort_keys=True).encode())
     return Loaded(model.eval(), None, f"random-{config.model_type}", sha256)
 
@@ -120,8 +132,8 @@ def _hash_directory(directory: Path) -> str:
 def _tokenizer(directory: Path, gguf: dict[str, str]) -> Any:
     """The tokenizer beside the weights, or None: token ids can be decoded without one."""
     try:
-        return AutoTokenizer.from_pretrained(directory, **gguf)
-    except (OSError, ValueError, KeyError):
+        return AutoTokenizer.from_pretrained(directory, trust_remote_code=False, **gguf)
+    except Exception:  # whatever is wrong with it, the model itself can be used
         return None
 
 
