@@ -6,7 +6,6 @@ Shared LM head ("version": "2"): the same without `{h}.{L}.weight`. `config.json
 """
 
 import json
-import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ def load_heads(path: str | Path, backbone: Backbone) -> MedusaHeads:
     config = read_config(file)
     heads, layers = _extent(file, tensors)
     _require_keys(file, tensors, config, heads, layers)
-    hidden_size = tensors["0.0.linear.weight"].shape[0]
+    hidden_size = tensors["0.0.linear.weight"].shape[-1:].numel()
     if hidden_size != backbone.hidden_size:
         raise MismatchError(
             f"{file}: heads of hidden size {hidden_size}, but {backbone.name} has {backbone.hidden_size}"
@@ -45,7 +44,7 @@ def load_heads(path: str | Path, backbone: Backbone) -> MedusaHeads:
     bias = _stack(file, tensors, "{h}.{l}.linear.bias", heads, layers, (hidden_size,))
     lm_weight = None
     if f"0.{layers}.weight" in tensors:
-        vocabulary = tensors[f"0.{layers}.weight"].shape[0]
+        vocabulary = tensors[f"0.{layers}.weight"].shape[:1].numel()
         if vocabulary != backbone.vocabulary:
             raise MismatchError(
                 f"{file}: LM heads over {vocabulary} ids, but {backbone.name} has {backbone.vocabulary}"
@@ -71,11 +70,14 @@ def save_heads(
         if heads.lm_weight is not None:
             tensors[f"{h}.{heads.layers}.weight"] = heads.lm_weight[h]
     tensors = {name: value.detach().to("cpu", dtype).contiguous().clone() for name, value in tensors.items()}
-    directory.mkdir(parents=True, exist_ok=True)
     file = directory / FILE_NAMES[0]
     temporary = file.with_suffix(".tmp")
-    save_file(tensors, temporary)
-    temporary.replace(file)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        save_file(tensors, temporary)
+        temporary.replace(file)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{file}: cannot be written ({error}); choose another place") from error
     config: dict[str, Any] = {
         "medusa_num_heads": heads.heads,
         "medusa_num_layers": heads.layers,
@@ -109,8 +111,10 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
     """All tensors of a heads file by name, on the CPU."""
     if file.suffix == ".pt":
         content = _torch_load(file)
-        if not isinstance(content, dict) or not all(isinstance(t, torch.Tensor) for t in content.values()):
-            raise InputError(f"{file}: expected a dictionary of tensors")
+        if not isinstance(content, dict) or not all(
+            isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in content.items()
+        ):
+            raise InputError(f"{file}: expected a dictionary of tensors by name")
         return content
     try:
         return load_file(file)
@@ -127,7 +131,11 @@ def read_config(file: Path) -> dict[str, Any]:
         content = json.loads(config.read_text())
     except ValueError as error:
         raise InputError(f"{config}: not JSON ({error})") from error
-    return content if isinstance(content, dict) else {}
+    content = content if isinstance(content, dict) else {}
+    for name in ("medusa_num_heads", "medusa_num_layers"):
+        if type(content.get(name, 0)) is not int:
+            raise InputError(f"{config}: {name} is {content[name]!r}; it is a whole number")
+    return content
 
 
 def _torch_load(file: Path) -> Any:
@@ -135,7 +143,7 @@ def _torch_load(file: Path) -> Any:
         return torch.load(file, map_location="cpu", weights_only=True)
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from error
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+    except Exception as error:  # garbage makes the unpickler fail in any way
         raise InputError(f"{file}: not a file of tensors (read with weights_only)") from error
 
 
@@ -152,8 +160,8 @@ def _require_keys(
     file: Path, tensors: dict[str, torch.Tensor], config: dict[str, Any], heads: int, layers: int
 ) -> None:
     """Every key that the extent asks for is there, and no other; LM heads for all heads or for none."""
-    heads = max(heads, int(config.get("medusa_num_heads", 0)))
-    layers = max(layers, int(config.get("medusa_num_layers", 0)))
+    heads = max(heads, config.get("medusa_num_heads", 0))
+    layers = max(layers, config.get("medusa_num_layers", 0))
     wanted = {
         f"{h}.{layer}.linear.{part}"
         for h in range(heads)
