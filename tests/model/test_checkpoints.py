@@ -196,7 +196,7 @@ def test_pickled_code_is_not_run(tmp_path, capsys):
 def test_a_pt_file_of_something_else_is_refused(content, tmp_path):
     path = tmp_path / "heads.pt"
     torch.save(content, path)
-    with pytest.raises(InputError, match="expected a dictionary of tensors|no key like"):
+    with pytest.raises(InputError, match=r"expected a dictionary of tensors|no key like"):
         load_heads(path, tiny.backbone())
 
 
@@ -233,7 +233,7 @@ def test_no_heads_there(tmp_path):
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written .*choose another place"):
+    with pytest.raises(InputError, match=r"cannot be written .*choose another place"):
         save_heads(tmp_path / "file", tiny.heads_for(tiny.backbone()), base_model="tiny")
 
 
