@@ -8,6 +8,7 @@ from tqdm import tqdm
 
 from treeopt.artifact import provenance
 from treeopt.decode import Engine
+from treeopt.errors import MismatchError
 from treeopt.measure.generations import Generation, GenerationsFile
 from treeopt.measure.prompts import EncodedPrompt
 from treeopt.model.backbone import Backbone
@@ -29,7 +30,8 @@ def generate(
     Each batch is appended to `path` as it finishes, so an interrupted run loses at most one batch. The text of an
     answer does not depend on its batch: sampling noise is keyed by (seed, id, position).
 
-    Errors: MismatchError when `path` was made with another model or other settings.
+    Errors: MismatchError when `path` was made with another model or other settings, or answers another prompt
+    under the id of one of these.
     """
     origin = provenance(
         model=backbone.name,
@@ -42,6 +44,11 @@ def generate(
         **facts,
     )
     file = GenerationsFile(path, origin)
+    for prompt in prompts:
+        if prompt.id in file.done and file.done[prompt.id].prompt_ids != list(prompt.ids):
+            raise MismatchError(
+                f"{path}: answers another prompt with the id {prompt.id!r}; name another file"
+            )
     engine = Engine(backbone, temperature=temperature, seed=seed)
     waiting = sorted((p for p in prompts if p.id not in file.done), key=lambda p: len(p.ids), reverse=True)
     with tqdm(total=len(waiting), desc="generate", unit="answer", disable=None) as progress:

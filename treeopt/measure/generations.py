@@ -132,13 +132,15 @@ def _generation(row: Any, where: str, vocabulary: int | None) -> Generation:
             raise InputError(f"{where}: {name} must be a list of token ids, at least one")
         if vocabulary is not None and max(ids) >= vocabulary:
             raise InputError(f"{where}: {name} holds {max(ids)}, outside the vocabulary of {vocabulary}")
-    ended = row.get("ended", "limit")
+    turn, ended = row.get("turn", 0), row.get("ended", "limit")
+    if type(turn) is not int or turn < 0:
+        raise InputError(f"{where}: turn is {turn!r}; it is a whole number from 0")
     if ended not in ENDED:
         raise InputError(f"{where}: ended is {ended!r}; it is one of {', '.join(ENDED)}")
     return Generation(
         id=str(row["id"]),
         category=str(row.get("category", "all")),
-        turn=int(row.get("turn", 0)),
+        turn=turn,
         prompt_ids=row["prompt_ids"],
         answer_ids=row["answer_ids"],
         ended=ended,
