@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from transformers import LogitsProcessor, LogitsProcessorList
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 from transformers.generation.streamers import BaseStreamer
 
 from treeopt.model.backbone import Backbone
@@ -21,19 +21,26 @@ def timed_generate(
 
     Greedy over `adjust(scores [1, V], answer position)`, so position-keyed sampling is had here too.
     """
-    clock = _Clock()
+    model, clock = backbone.model, _Clock()
     ids = torch.tensor([list(prompt)], device=backbone.device)
     processors = LogitsProcessorList([_Adjusted(adjust, len(prompt))] if adjust else [])
-    output: Any = backbone.model.generate(
-        input_ids=ids,
-        attention_mask=torch.ones_like(ids),
-        max_new_tokens=max_new_tokens,
-        do_sample=False,
-        eos_token_id=sorted(backbone.end_tokens) or None,
-        pad_token_id=0,
-        logits_processor=processors,
-        streamer=clock,
+    greedy = GenerationConfig(
+        max_new_tokens=max_new_tokens, eos_token_id=sorted(backbone.end_tokens) or None, pad_token_id=0
     )
+    own, model.generation_config = (
+        model.generation_config,
+        GenerationConfig(),
+    )  # its penalties change the text
+    try:
+        output: Any = model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            generation_config=greedy,
+            logits_processor=processors,
+            streamer=clock,
+        )
+    finally:
+        model.generation_config = own
     return output[0, len(prompt) :].tolist(), clock.times
 
 
