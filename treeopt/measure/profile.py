@@ -33,7 +33,7 @@ Row = dict[str, int | float | str]
 
 def typical_tree(heads: int, size: int) -> Tree:
     """A tree of `size` nodes shaped as heads of common quality would have it."""
-    ranks = np.arange(min(max(size, 2), 64))
+    ranks = np.arange(max(size, 2))  # a single head needs one for each node
     values = np.array([0.5 * 0.7**k * 0.35**ranks for k in range(heads)])
     return grow(Independent(AccuracyTable(values)), size).tree(size)
 

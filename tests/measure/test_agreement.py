@@ -1,0 +1,45 @@
+"""Where two answers part, and by how little."""
+
+import pytest
+import torch
+
+from tests import tiny
+from treeopt.decode import PositionNoise
+from treeopt.measure.agreement import EXCUSED_MARGIN, Divergence, first_divergence
+from treeopt.measure.prompts import EncodedPrompt
+
+PROMPT = EncodedPrompt("p", "all", (4, 9, 2))
+
+
+def test_equal_answers_do_not_diverge():
+    assert first_divergence(tiny.backbone(), PROMPT, [1, 2], [1, 2]) is None
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_the_margin_is_that_of_plain_decoding_at_the_first_difference(temperature):
+    model = tiny.backbone()
+    plain = tiny.plain_by_hand(model, PROMPT.ids, 8, "p", temperature, 3)
+    noise = PositionNoise(3, model.vocabulary) if temperature else None
+    for position in (0, 5):
+        other = [*plain[:position], (plain[position] + 1) % 50, *plain[position + 1 :]]
+        found = first_divergence(model, PROMPT, plain, other, temperature, noise)
+        assert found is not None and (found.id, found.position) == ("p", position)
+        scores = (
+            model.model(input_ids=torch.tensor([[*PROMPT.ids, *plain[:position]]])).logits[0, -1].detach()
+        )
+        if noise is not None:
+            scores = scores / temperature + torch.from_numpy(noise.row("p", position))
+        first, second = sorted(scores.tolist(), reverse=True)[:2]
+        assert int(scores.argmax()) == plain[position]
+        assert found.margin == pytest.approx(first - second, abs=1e-4) and not found.excused
+
+
+def test_a_shorter_answer_diverges_where_it_stops():
+    found = first_divergence(tiny.backbone(), PROMPT, [5, 6, 7], [5, 6])
+    assert found is not None and found.position == 2
+
+
+def test_a_divergence_is_excused_only_by_rounding():
+    assert Divergence("p", 0, EXCUSED_MARGIN).excused
+    assert not Divergence("p", 0, 1.1 * EXCUSED_MARGIN).excused
+    assert not Divergence("p", 0, float("nan")).excused
