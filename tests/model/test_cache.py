@@ -79,11 +79,12 @@ def test_rows_that_stay_are_unchanged(lengths, data):
     cache.keys.normal_()
     cache.values.normal_()
     cache.lengths = list(lengths)
-    kept = data.draw(st.lists(st.sampled_from(range(len(lengths))), min_size=1, unique=True))
-    before = [torch.stack(held(cache, row)) for row in kept]
-    cache.keep_rows(kept)
-    assert cache.batch == len(kept) and cache.lengths == [lengths[row] for row in kept]
-    assert all(torch.equal(torch.stack(held(cache, new)), old) for new, old in enumerate(before))
+    dropped = data.draw(st.sets(st.sampled_from(range(len(lengths)))))
+    before = [torch.stack(held(cache, row)) for row in range(len(lengths))]
+    order = cache.drop_rows(sorted(dropped))
+    assert sorted(order) == sorted(set(range(len(lengths))) - dropped)
+    assert cache.batch == len(order) and cache.lengths == [lengths[row] for row in order]
+    assert all(torch.equal(torch.stack(held(cache, new)), before[old]) for new, old in enumerate(order))
 
 
 def test_truncation_goes_back_to_a_shorter_text():

@@ -46,14 +46,15 @@ class State:
     drafts: torch.Tensor | None  # [B, K * width]
     offsets: list[int]  # answer position of each root
 
-    def keep_rows(self, rows: Sequence[int]) -> None:
-        """Drop all rows but these."""
-        self.cache.keep_rows(rows)
-        self.prompt_ids = [self.prompt_ids[b] for b in rows]
-        self.roots = [self.roots[b] for b in rows]
-        self.offsets = [self.offsets[b] for b in rows]
+    def drop_rows(self, dropped: Sequence[int]) -> list[int]:
+        """Drop rows; returns, for each that is left, its index before."""
+        order = self.cache.drop_rows(dropped)
+        self.prompt_ids = [self.prompt_ids[row] for row in order]
+        self.roots = [self.roots[row] for row in order]
+        self.offsets = [self.offsets[row] for row in order]
         if self.drafts is not None:
-            self.drafts = self.drafts[list(rows)]
+            self.drafts = self.drafts[order]
+        return order
 
 
 class Engine:
@@ -101,15 +102,12 @@ class Engine:
             emitted = self.step(state)
             for row, tokens in zip(active, emitted, strict=True):
                 self._extend(answers[row], tokens, limits[row])
-            going_on = [b for b, row in enumerate(active) if not answers[row].ended]
-            if len(going_on) < len(active):
+            finished = [row for row, answer in enumerate(active) if answers[answer].ended]
+            if finished:
                 now = time.perf_counter() - started
-                for row in active:
-                    if answers[row].ended:
-                        answers[row].seconds = now
-                active = [active[b] for b in going_on]
-                if active:
-                    state.keep_rows(going_on)
+                for row in finished:
+                    answers[active[row]].seconds = now
+                active = [active[row] for row in state.drop_rows(finished)]
         return answers
 
     @torch.inference_mode()

@@ -76,13 +76,15 @@ def _of_object(path: str | Path, name: str | None) -> dict[str, Tree] | None:
 
 
 def _of_growth(nodes: Any, where: str, size: str | None) -> dict[str, Tree]:
-    """The tree of the first `size` nodes, root included, or of all."""
+    """The tree of N = `size` nodes, the root among them, or of all; the root itself need not be listed."""
     paths = [node.get("path") for node in _objects(nodes, where, "nodes")]
+    paths = [path for path in paths if path != []]
     if size is None:
-        return {"": _tree(paths[1:], where)}
-    if not size.isdecimal() or not 1 <= int(size) <= len(paths):
-        raise InputError(f"{where}: no tree {size!r}; a growth's trees go by size, 1 to {len(paths)}")
-    return {size: _tree(paths[1 : int(size)], where)}
+        return {"": _tree(paths, where)}
+    largest = len(paths) + 1
+    if not size.isdecimal() or not 1 <= int(size) <= largest:
+        raise InputError(f"{where}: no tree {size!r}; a growth's trees go by size, 1 to {largest}")
+    return {size: _tree(paths[: int(size) - 1], where)}
 
 
 def _tree(choices: Any, where: str) -> Tree:

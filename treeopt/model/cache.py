@@ -93,12 +93,22 @@ class TreeCache(Cache):
                     store[:, row, :, new] = store[:, row, :, column]
         self.lengths = [length + len(nodes) for length, nodes in zip(self.lengths, accepted, strict=True)]
 
-    def keep_rows(self, rows: Sequence[int]) -> None:
-        """Drop all rows of the batch but these."""
-        index = torch.tensor(rows, device=self.keys.device)
-        self.keys = self.keys.index_select(1, index)
-        self.values = self.values.index_select(1, index)
-        self.lengths = [self.lengths[b] for b in rows]
+    def drop_rows(self, dropped: Sequence[int]) -> list[int]:
+        """Drop rows of the batch; the last ones move into the gaps, so that little is copied.
+
+        Returns, for each row that is left, its index before.
+        """
+        gone = set(dropped)
+        left = self.batch - len(gone)
+        movers = [row for row in range(left, self.batch) if row not in gone]
+        order = [movers.pop() if row in gone else row for row in range(left)]
+        for row, before in enumerate(order):
+            if row != before:
+                for store in (self.keys, self.values):
+                    store[:, row] = store[:, before]
+        self.keys, self.values = self.keys[:, :left], self.values[:, :left]
+        self.lengths = [self.lengths[row] for row in order]
+        return order
 
     def truncate(self, length: int) -> None:
         """Forget what lies behind the first `length` tokens of every row (the profiler's rewind)."""
