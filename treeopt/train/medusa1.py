@@ -115,8 +115,10 @@ def collect(backbone: Backbone, generations: Sequence[Generation], heads: int) -
 
 
 @torch.inference_mode()
-def held_out_figures(heads: MedusaHeads, examples: Examples, batch_size: int) -> dict[str, list[float]]:
-    """Loss, top-1 and top-5 accuracy of each head, each over its own known truths."""
+def held_out_figures(
+    heads: MedusaHeads, examples: Examples, batch_size: int
+) -> dict[str, list[float | None]]:
+    """Loss, top-1 and top-5 accuracy of each head, each over its own known truths; None for a head without any."""
     trials = (examples.truths != UNKNOWN).sum(1)
     loss, top1, top5 = (torch.zeros(len(trials), device=trials.device) for _ in range(3))
     for rows in torch.arange(len(examples.states), device=trials.device).split(batch_size):
@@ -138,8 +140,8 @@ def cosine(step: int, steps: int, warmup: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1, steps - rising)))
 
 
-def _rounded(values: torch.Tensor) -> list[float]:
-    return [round(value, 5) for value in values.tolist()]
+def _rounded(values: torch.Tensor) -> list[float | None]:
+    return [None if math.isnan(value) else round(value, 5) for value in values.tolist()]
 
 
 def _write(log: Path | None, record: dict[str, object]) -> None:
