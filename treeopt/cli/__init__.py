@@ -70,7 +70,7 @@ class Main(click.Group):
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "treeopt"
             _fail(f"{command}: {_one_line(error.format_message())} (see {command} --help)", error.exit_code)
-        except (TreeoptError, click.ClickException) as error:
+        except (TreeoptError, click.ClickException, OSError) as error:
             _fail(f"treeopt: {_one_line(str(error))}")
         except (Exception, click.Abort) as error:
             if "TREEOPT_TRACEBACK" in os.environ:

@@ -1,10 +1,13 @@
 """The run directory: where the artifacts of one model lie, and with which settings its answers were made."""
 
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from treeopt.errors import InputError
 
 DEMO = Path(__file__).parents[1] / "demo"
 RESULTS = Path("results")
@@ -33,9 +36,11 @@ class RunDirectory:
         """Whether `treeopt train` has left heads here."""
         return any(self.heads.glob("medusa_lm_head.*"))
 
-    def exported(self, file_name: str) -> Path:
-        """Where a tree in a runtime's format lies."""
-        return self.directory / file_name
+    @classmethod
+    def of(cls, file: Path) -> "RunDirectory":
+        """The run that a file is an artifact of, by its name; the demo's for any other file."""
+        run = cls(file.parent)
+        return run if file in vars(run).values() else cls(default_directory(None))
 
 
 def default_directory(model: str | None) -> Path:
@@ -70,6 +75,13 @@ class ModelOptions:
         return {name: str(value) for name, value in typed.items() if value is not None}
 
 
+def require_writable(path: Path) -> None:
+    """InputError, before any long work, where a file could not be written at its end."""
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    if path.is_dir() or not above.is_dir() or not os.access(above, os.W_OK):
+        raise InputError(f"{path}: cannot be written; choose another place")
+
+
 def next_command(
     command: str, run: RunDirectory, provenance: Mapping[str, Any] | None = None, *extra: str
 ) -> str:
@@ -79,6 +91,6 @@ def next_command(
     model = asked.get("model") if command in MODEL_COMMANDS else None
     if command in MODEL_COMMANDS:
         words += [word for name, value in asked.items() for word in (f"--{name}", str(value))]
-    if run.directory != default_directory(model):
+    if command != "inspect" and run.directory != default_directory(model):
         words += ["--run", str(run)]
     return shlex.join(words)

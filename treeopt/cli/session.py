@@ -1,11 +1,9 @@
 """The model at work: backbone, heads and prompts, each loaded once and only when a stage needs it."""
 
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import torch
-import transformers
 
 from treeopt.cli.decoding import DEMO_PROMPTS, Decoding
 from treeopt.cli.output import note
@@ -24,12 +22,16 @@ class Session:
     def __init__(self, source: ModelOptions) -> None:
         self.source = source
         self.run = source.run
-        transformers.logging.set_verbosity_error()
-        transformers.logging.disable_progress_bar()  # the hub's bars are left: a download is worth seeing
+        from transformers import logging
+
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()  # the hub's bars are left: a download is worth seeing
 
     @cached_property
     def backbone(self) -> Backbone:
         """The model, on a CUDA device where there is one and none was named."""
+        import torch
+
         source = self.source
         device = source.device or ("cuda" if torch.cuda.is_available() else "cpu")
         return Backbone.load(source.model, config=source.config, device=device, dtype=source.dtype)
@@ -89,7 +91,7 @@ class Session:
     def versions(self) -> dict[str, Any]:
         """Facts that the measuring functions do not know by themselves."""
         return {
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
+            "torch": version("torch"),
+            "transformers": version("transformers"),
             "asked": self.source.asked() or None,
         }

@@ -1,12 +1,17 @@
 """`treeopt choose`."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from treeopt.cli.options import FILE, TableOptions, json_option, output_option, split_option, table_options
 from treeopt.cli.output import note, show
-from treeopt.cli.run import next_command
+from treeopt.cli.run import RunDirectory, next_command
+
+if TYPE_CHECKING:
+    from treeopt.search.choice import Choice
 
 
 @click.command(
@@ -70,5 +75,14 @@ def command(
         as_json,
         load_json(path),
         lambda: f"{path}\n\n{choice_text(choices)}",
-        next_command("export", run, None, "--format", "medusa"),
+        next_command("export", run, None, "--format", "json", *_tree(path, choices, run)),
     )
+
+
+def _tree(path: Path, choices: "Sequence[Choice]", run: RunDirectory) -> list[str]:
+    """What names the first choice to `export`: nothing, where it is the only one of the run."""
+    if path == run.choice and len(choices) == 1:
+        return []
+    first = choices[0]
+    label = f":batch{first.batch}-context{first.context}" if len(choices) > 1 else ""
+    return ["--tree", f"{path}{label}"]

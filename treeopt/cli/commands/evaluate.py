@@ -45,7 +45,7 @@ def command(
     from treeopt.artifact import load_json
     from treeopt.cli.decoding import resolve
     from treeopt.cli.session import Session
-    from treeopt.cli.stages.evaluate import make_evaluation, report_divergences, write_evaluation
+    from treeopt.cli.stages.evaluate import make_evaluation, report_divergences
     from treeopt.cli.trees import given_trees, require_own_choice
     from treeopt.tree import ROOT
     from treeopt.view.tables import runs_table
@@ -56,9 +56,10 @@ def command(
         note("evaluate: the bare root is plain decoding, which runs anyway")
     if not trees:
         require_own_choice(run, "the model and heads to evaluate", session.facts())
-    content = make_evaluation(session, wanted, resolve(requested, source), split=split, hf_generate=not no_hf)
     path = output or run.evaluation
-    write_evaluation(path, content)
+    content = make_evaluation(
+        session, wanted, resolve(requested, source), split=split, hf_generate=not no_hf, output=path
+    )
     report_divergences(content)
     show(
         as_json,

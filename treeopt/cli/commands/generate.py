@@ -47,5 +47,5 @@ def command(source: ModelOptions, requested: Requested, batch_size: int, fresh: 
             f"{source.run.generations}: {len(answers)} answers of {mean(len(a.answer_ids) for a in answers):.1f}"
             f" tokens on average, {ended} of them to their end"
         ),
-        next_command("calibrate", source.run, provenance),
+        next_command("calibrate", source.run, {"asked": source.asked()}),
     )

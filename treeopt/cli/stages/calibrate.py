@@ -10,6 +10,7 @@ import numpy as np
 from treeopt.artifact import require_match, sha256_file
 from treeopt.cli.decoding import Decoding
 from treeopt.cli.output import note, warn
+from treeopt.cli.run import require_writable
 from treeopt.cli.session import Session
 from treeopt.cli.stages.generate import ensure_generations
 from treeopt.measure.calibrate import calibrate
@@ -38,6 +39,7 @@ def ensure_ranks(
 
     Writes ranks.safetensors, and accuracy.csv for one half of the prompts.
     """
+    require_writable(session.run.ranks)
     run, heads = session.run, session.heads  # heads first: without them there is nothing to answer for
     answers = ensure_generations(session, decoding, batch_size=batch_size)
     made = read_provenance(run.generations)

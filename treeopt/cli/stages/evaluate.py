@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from treeopt.artifact import load_arrays, provenance, read_json, require_match, sha256_file, write_json
 from treeopt.cli.decoding import DEMO_PROMPTS, Decoding
 from treeopt.cli.output import note, warn
+from treeopt.cli.run import require_writable
 from treeopt.cli.session import Session
 from treeopt.cli.stages.replay import run_record
 from treeopt.decode import Answer
@@ -26,14 +28,16 @@ def make_evaluation(
     *,
     split: str = "evaluate",
     hf_generate: bool = True,
+    output: Path | None = None,
     keep: bool = False,
 ) -> dict[str, Any]:
-    """Decode one half of the prompts by every method, and the content of evaluation.json, which is not yet written.
+    """Decode one half of the prompts by every method, and write evaluation.json; its content.
 
     The bare root among `trees` is what plain decoding does, so it is not run twice. With `keep`, a file that
     already holds the same is read instead. MismatchError when the run's ranks are of another model or heads.
     """
-    run = session.run
+    run, path = session.run, output or session.run.evaluation
+    require_writable(path)
     trees = {name: tree for name, tree in trees.items() if tree != ROOT}
     origin = {**session.facts(heads=bool(trees)), **decoding.facts(), "split": split}
     own = _made_elsewhere(session, decoding)
@@ -41,10 +45,10 @@ def make_evaluation(
         origin["prompts_sha256"] = sha256_file(run.generations)
     if run.ranks.is_file():
         _compare_with_ranks(session, origin)
-    if keep and run.evaluation.is_file():
-        content = read_json(run.evaluation, "evaluation", ["runs"])
+    if keep and path.is_file():
+        content = read_json(path, "evaluation", ["runs"])
         if _is_same(content, origin, trees, hf_generate):
-            note(f"evaluate: {run.evaluation} is kept, it is of this model, these heads, trees and prompts")
+            note(f"evaluate: {path} is kept, it is of this model, these heads, trees and prompts")
             return content
     prompts = own_prompts(own, split) if own else session.prompts(decoding, split)
     runs = evaluate(
@@ -57,7 +61,9 @@ def make_evaluation(
         seed=decoding.seed,
         hf_generate=hf_generate,
     )
-    return {"runs": records(runs, prompts), "provenance": provenance(**origin)}
+    content = {"runs": records(runs, prompts), "provenance": provenance(**origin)}
+    write_json(path, content, "evaluation")
+    return content
 
 
 def _made_elsewhere(session: Session, decoding: Decoding) -> list[Generation]:
@@ -74,11 +80,6 @@ def own_prompts(answers: Sequence[Generation], split: str) -> list[EncodedPrompt
     if not chosen:
         raise InputError(f"no answer is in the {split} half of the prompts; add prompts, or take --split all")
     return [EncodedPrompt(a.id, a.category, tuple(a.prompt_ids)) for a in chosen]
-
-
-def write_evaluation(path: Any, content: Mapping[str, Any]) -> None:
-    """Write evaluation.json."""
-    write_json(path, content, "evaluation")
 
 
 def records(runs: Sequence[Run], prompts: Sequence[EncodedPrompt]) -> list[dict[str, Any]]:

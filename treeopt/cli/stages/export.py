@@ -10,6 +10,7 @@ from treeopt.errors import InputError
 from treeopt.export import FORMATS
 from treeopt.export.format import Format
 from treeopt.export.read import parse_tree_option
+from treeopt.search.choice import read_choice
 
 
 def find_format(name: str) -> Format:
@@ -21,10 +22,12 @@ def find_format(name: str) -> Format:
 
 def export_tree(run: RunDirectory, option: str | None, format: Format, output: Path | None) -> list[Path]:
     """Write the tree of --tree, else the run's choice, and the paths of the files; UnsupportedError before any."""
+    if option is None:
+        read_choice(run.choice)  # which says what makes it
     source = option or str(run.choice)
     _, tree = parse_tree_option(source)
     provenance: dict[str, Any] = tree_provenance(source)
-    file = output or run.exported(format.file_name)
+    file = output or run.directory / format.file_name
     written = []
     for suffix, text in format.write(tree, provenance, provenance.get("heads")).items():
         path = file.with_name(file.name + suffix)

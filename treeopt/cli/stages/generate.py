@@ -27,7 +27,8 @@ def ensure_generations(
     facts = decoding.facts()
     if path.is_file():
         made = read_provenance(path)
-        require_unchanged(path, made, {"model_sha256": backbone.sha256} | facts)
+        wanted = {name: fact for name, fact in facts.items() if name != "prompt_file"}
+        require_unchanged(path, made, {"model_sha256": backbone.sha256} | wanted)
         if made.get("dtype") != backbone.dtype_name:
             warn(f"{path}: answers of {made.get('dtype')}, now {backbone.dtype_name}; the texts may differ")
     else:

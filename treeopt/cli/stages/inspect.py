@@ -157,11 +157,11 @@ def _choice(path: Path) -> str:
 
 _ARTIFACTS: dict[str | None, tuple[Callable[[Path], str], tuple[str, ...]]] = {
     "growth": (_growth, ("choose",)),
-    "choice": (_choice, ("export", "--format", "medusa")),
+    "choice": (_choice, ("export", "--format", "json")),
     "latency": (lambda path: latency_text(LatencyProfile.read(path)), ("choose",)),
     "evaluation": (
         lambda path: runs_table(read_json(path, fields=["runs"])["runs"]),
-        ("export", "--format", "medusa"),
+        ("export", "--format", "json"),
     ),
 }
 

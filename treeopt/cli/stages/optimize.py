@@ -12,7 +12,7 @@ from treeopt.cli.run import RunDirectory
 from treeopt.cli.session import Session
 from treeopt.cli.stages.calibrate import changed, ensure_ranks, summary
 from treeopt.cli.stages.choose import make_choice
-from treeopt.cli.stages.evaluate import make_evaluation, write_evaluation
+from treeopt.cli.stages.evaluate import make_evaluation
 from treeopt.cli.stages.export import export_tree
 from treeopt.cli.stages.generate import discard_generations
 from treeopt.cli.stages.grow import from_ranks
@@ -64,7 +64,6 @@ def optimize(
     files = [file for format in formats for file in _export(run, source, choice, format)]
     tree = {f"tree_{choice.tokens}": choice.tree}
     evaluation = make_evaluation(session, tree, decoding, keep=True)
-    write_evaluation(run.evaluation, evaluation)
     return Outcome(choice, files, evaluation, figures(choice, judged, evaluation))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from treeopt.artifact import load_arrays, provenance, require_match
 from treeopt.cli.output import note, warn
-from treeopt.cli.run import RunDirectory
+from treeopt.cli.run import RunDirectory, require_writable
 from treeopt.cli.session import Session
 from treeopt.measure.generations import read_generations
 from treeopt.measure.profile import SIZES, profile
@@ -39,6 +39,7 @@ def make_profile(
     MismatchError when the run's ranks or samples are of another model or heads.
     """
     run = session.run
+    require_writable(run.latency)
     origin = provenance(**session.facts(), repeats=repeats)
     _require_same_ranks(session)
     before = LatencyProfile.read(run.latency) if sizes and run.latency.is_file() else None

@@ -6,6 +6,7 @@ from typing import Any
 
 from treeopt.artifact import require_match
 from treeopt.cli.decoding import Decoding
+from treeopt.cli.run import require_writable
 from treeopt.cli.session import Session
 from treeopt.cli.stages.generate import ensure_generations
 from treeopt.errors import InputError
@@ -32,6 +33,8 @@ def train_heads(
     """
     if any(output.glob("medusa_lm_head.*")) and not overwrite:
         raise InputError(f"{output}: holds heads already; name another --output, or --overwrite them")
+    log = output / "log.partial.jsonl"
+    require_writable(log)
     backbone = session.backbone
     if generations is None:
         answers = [a for a in ensure_generations(session, decoding) if split in (ALL, half_of(a.id))]
@@ -40,7 +43,6 @@ def train_heads(
         answers = read_generations(generations, vocabulary=backbone.vocabulary, split=split)
     if not answers:
         raise InputError(f"no answer is in the {split} half of the prompts; add prompts, or take --split all")
-    log = output / "log.partial.jsonl"
     log.unlink(missing_ok=True)
     heads = train_medusa1(backbone, answers, settings, log)
     file = save_heads(output, heads, base_model=session.source.model or backbone.name)
