@@ -36,6 +36,7 @@ FAMILIES = {
         "n_layer": 2,
         "n_head": 4,
         "n_positions": LIMIT,
+        "tie_word_embeddings": False,
         "eos_token_id": END,
         "bos_token_id": 0,
     },
@@ -45,7 +46,7 @@ CYCLE = 7
 
 
 def random_model(family="llama", dtype=torch.float32, **changes):
-    """A transformers model whose logits are far enough apart for text that varies."""
+    """A transformers model with weights so large that its greedy text varies and depends on all that came before."""
     config = AutoConfig.for_model(family, **(FAMILIES.get(family, SHAPE) | changes))
     with torch.random.fork_rng():
         torch.manual_seed(1)
@@ -53,9 +54,9 @@ def random_model(family="llama", dtype=torch.float32, **changes):
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 if parameter.ndim == 2:
-                    parameter.mul_(4)
+                    parameter.mul_(4 if parameter.shape[0] in (VOCABULARY, LIMIT) else 16)
                 elif name.endswith("bias"):
-                    parameter.normal_(std=0.5)
+                    parameter.normal_(std=0.1)
     return model.eval()
 
 
@@ -82,7 +83,8 @@ def heads_for(model, heads=3, layers=1, own=False, seed=2):
             heads, model.vocabulary, size, generator=random
         )
     project = None if own else model.lm_head
-    return MedusaHeads(weight, bias, lm_weight, project).to(model.dtype).requires_grad_(False).eval()
+    heads = MedusaHeads(weight, bias, lm_weight, project).to(device=model.device, dtype=model.dtype)
+    return heads.requires_grad_(False).eval()
 
 
 @cache
