@@ -200,6 +200,7 @@ def test_a_pt_file_of_something_else_is_refused(content, tmp_path):
         load_heads(path, tiny.backbone())
 
 
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(st.binary(max_size=40), st.text("hello(.]}q\x80\x02KX", max_size=20).map(str.encode)))
 def test_garbage_is_refused_in_one_line(tmp_path, content):
