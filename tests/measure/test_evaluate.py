@@ -1,6 +1,7 @@
 """Evaluation: every method's text is plain decoding's, counted alike."""
 
 import pytest
+import torch
 
 from tests import tiny
 from treeopt.decode import Answer, Engine
@@ -34,6 +35,23 @@ def test_all_methods_give_the_same_text_and_are_counted_alike(family, temperatur
         assert run.seconds > 0
     plain, _, _, theirs = runs
     assert plain.steps == theirs.steps == plain.emitted and plain.tokens_per_step == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_reports_where_it_parts_from_plain_decoding(dtype):
+    """Rounding decides between near equals there: whatever parts does so by little, and says by how much."""
+    model, prompts = (
+        tiny.wrap(tiny.random_model(dtype=dtype)),
+        [
+            EncodedPrompt(f"p{n}", "all", tuple((7 * n + 3 * i) % 48 + 2 for i in range(n + 1)))
+            for n in range(9)
+        ],
+    )
+    for run in evaluate(model, tiny.heads_for(model), {"dense": dense([3, 2])}, prompts, max_new_tokens=60):
+        parted = {found.id for found in run.divergences}
+        assert run.name == "dense" or not parted
+        for found in run.divergences:
+            assert 0 <= found.position < 60 and 0 <= found.margin < 0.05
 
 
 def test_the_figures_of_a_run():
