@@ -82,13 +82,10 @@ class Growth:
                     " worth no less, and no node comes twice"
                 )
             values[node] = value
-        return cls(
-            tuple(values),
-            tuple(values.values()),
-            content["estimator"],
-            content.get("stopped"),
-            content.get("provenance", {}),
-        )
+        stopped, provenance = content.get("stopped"), content.get("provenance", {})
+        if not isinstance(stopped, str | None) or not isinstance(provenance, dict):
+            raise InputError(f"{path}: stopped is no text or provenance no object; grow again")
+        return cls(tuple(values), tuple(values.values()), str(content["estimator"]), stopped, provenance)
 
 
 def grow(
