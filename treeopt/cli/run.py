@@ -11,6 +11,7 @@ from treeopt.errors import InputError
 
 DEMO = Path(__file__).parents[1] / "demo"
 RESULTS = Path("results")
+ASKED = ("model", "heads", "device", "dtype")
 MODEL_COMMANDS = ("generate", "calibrate", "profile", "evaluate", "train medusa1", "optimize")
 
 
@@ -86,11 +87,13 @@ def next_command(
     command: str, run: RunDirectory, provenance: Mapping[str, Any] | None = None, *extra: str
 ) -> str:
     """The line to type next, with the run in use and, for a command that loads the model, the model's options."""
-    asked = (provenance or {}).get("asked") or {}
+    recorded = (provenance or {}).get("asked")
+    recorded = recorded if isinstance(recorded, dict) else {}
+    asked = {name: str(recorded[name]) for name in ASKED if name in recorded}
     words = ["treeopt", *command.split(), *extra]
     model = asked.get("model") if command in MODEL_COMMANDS else None
     if command in MODEL_COMMANDS:
-        words += [word for name, value in asked.items() for word in (f"--{name}", str(value))]
+        words += [word for name, value in asked.items() for word in (f"--{name}", value)]
     if command != "inspect" and run.directory != default_directory(model):
         words += ["--run", str(run)]
     return shlex.join(words)

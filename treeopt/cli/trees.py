@@ -1,6 +1,7 @@
 """Trees that a command is given with --tree, or finds in the run's choice."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from treeopt.artifact import read_json, require_match
@@ -45,8 +46,9 @@ def tree_provenance(option: str) -> dict[str, Any]:
     if path.suffix != ".json" or not path.read_text(encoding="utf-8-sig").lstrip().startswith("{"):
         return {}
     content = read_json(path)
-    for point in content.get("points", ()):
-        if name == f"batch{point['batch']}-context{point['context']}":
-            content = point
+    for point in read_choice(path) if "points" in content else ():
+        if name == f"batch{point.batch}-context{point.context}":
+            content = asdict(point)
     setting: dict[str, Any] = {key: content[key] for key in ("batch", "context") if key in content}
-    return setting | dict(content.get("provenance") or {})
+    provenance = content.get("provenance")
+    return setting | (provenance if isinstance(provenance, dict) else {})

@@ -149,6 +149,17 @@ def _growth(path: Path) -> str:
     return "\n\n".join(filter(None, [growth_drawing(growth), growth_text(growth), growth.stopped]))
 
 
+def _evaluation(path: Path) -> str:
+    runs = read_json(path, fields=["runs"])["runs"]
+    if (
+        not isinstance(runs, list)
+        or not runs
+        or not all(isinstance(run, dict) and "name" in run for run in runs)
+    ):
+        raise InputError(f"{path}: runs is not a list of runs by name; `treeopt evaluate` makes this file")
+    return runs_table(runs)
+
+
 def _choice(path: Path) -> str:
     choices = read_choice(path)
     drawn = [draw(choice.tree, _values(choice.tree, path, None)) for choice in choices]
@@ -160,7 +171,7 @@ _ARTIFACTS: dict[str | None, tuple[Callable[[Path], str], tuple[str, ...]]] = {
     "choice": (_choice, ("export", "--format", "json")),
     "latency": (lambda path: latency_text(LatencyProfile.read(path)), ("choose",)),
     "evaluation": (
-        lambda path: runs_table(read_json(path, fields=["runs"])["runs"]),
+        _evaluation,
         ("export", "--format", "json"),
     ),
 }
