@@ -5,6 +5,10 @@
 writes the tokenizer, the weights in half precision, `config.json` and `train_log.jsonl`. It is resumable: a
 checkpoint is written every `--save-every` steps and the next run goes on from it. Matrix products run in
 bfloat16 under autocast, the weights and the optimiser in float32.
+
+The last `--future-steps` steps also ask for the tokens further on (multi-token prediction, Gloeckle et al. 2024,
+arXiv 2404.19737), through five throw-away heads of Medusa's shape: hidden states then hold what heads can learn to
+read. The heads that treeopt ships are trained afterwards, on the frozen result.
 """
 
 import json
@@ -12,6 +16,7 @@ import math
 import os
 import platform
 import time
+from itertools import count
 from pathlib import Path
 
 import click
@@ -21,9 +26,17 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from treeopt.measure.states import UNKNOWN
+from treeopt.model.heads import MedusaHeads
+from treeopt.train.losses import medusa1_loss
+
 VOCABULARY = 1024
 BOS, EOS = "<bos>", "<eos>"
 WINDOW = 256  # tokens of one training row
+FUTURE_HEADS = 5
+FUTURE_WEIGHT = 0.3
+FUTURE_POSITIONS = 2048  # of a batch, drawn anew at each step
+FUTURE_RATE = 0.5  # peak learning rate of that phase, as a share of the first's
 ARCHITECTURE = dict(
     vocab_size=VOCABULARY,
     hidden_size=192,
@@ -68,7 +81,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> list[np.ndar
 def batches(documents: list[np.ndarray], rows: int, seed: int, start: int):
     """Endless [rows, WINDOW + 1] batches; each epoch shuffles the documents and cuts at another offset."""
     step = 0
-    for epoch in range(10**6):
+    for epoch in count():
         rng = np.random.default_rng([seed, epoch])
         stream = np.concatenate([documents[i] for i in rng.permutation(len(documents))])
         stream = stream[rng.integers(WINDOW) :]
@@ -91,6 +104,14 @@ def held_out_loss(model: LlamaForCausalLM, documents: list[np.ndarray]) -> float
     return total / count
 
 
+def future_loss(heads: MedusaHeads, hidden: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
+    """Loss of the throw-away heads at some of the positions: head k guesses the token k places past the next."""
+    ahead = torch.nn.functional.pad(batch, (0, FUTURE_HEADS), value=UNKNOWN)
+    truths = torch.stack([ahead[:, k + 1 : k + 1 + WINDOW] for k in range(1, FUTURE_HEADS + 1)]).flatten(1)
+    chosen = torch.randperm(truths.shape[1])[:FUTURE_POSITIONS]
+    return medusa1_loss(heads(hidden.flatten(0, 1)[chosen]), truths[:, chosen])[0]
+
+
 def learning_rate(step: int, steps: int, peak: float, warmup: int = 100) -> float:
     """Linear warm-up, then cosine to a hundredth of the peak."""
     if step < warmup:
@@ -99,9 +120,9 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int = 100) -> floa
     return peak * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
-def optimizer_for(model: LlamaForCausalLM) -> torch.optim.AdamW:
+def optimizer_for(model: LlamaForCausalLM, heads: MedusaHeads) -> torch.optim.AdamW:
     matrices = [p for p in model.parameters() if p.ndim == 2]
-    vectors = [p for p in model.parameters() if p.ndim != 2]
+    vectors = [p for p in model.parameters() if p.ndim != 2] + list(heads.parameters())
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, betas=(0.9, 0.95))
 
@@ -109,11 +130,12 @@ def optimizer_for(model: LlamaForCausalLM) -> torch.optim.AdamW:
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), required=True)
 @click.option("--steps", default=1800, show_default=True)
+@click.option("--future-steps", default=600, show_default=True, help="More steps, with the future's loss.")
 @click.option("--rows", default=32, show_default=True, help="Rows of 256 tokens in a batch.")
 @click.option("--peak-lr", default=3e-3, show_default=True)
 @click.option("--seed", default=0, show_default=True)
 @click.option("--save-every", default=100, show_default=True)
-def main(out: Path, steps: int, rows: int, peak_lr: float, seed: int, save_every: int) -> None:
+def main(out: Path, steps: int, future_steps: int, rows: int, peak_lr: float, seed: int, save_every: int) -> None:
     out.mkdir(parents=True, exist_ok=True)
     texts = corpus.documents()
     train_texts = [text for text in texts if not corpus.is_held_out(text)]
@@ -123,11 +145,13 @@ def main(out: Path, steps: int, rows: int, peak_lr: float, seed: int, save_every
 
     torch.manual_seed(seed)
     model = LlamaForCausalLM(LlamaConfig(**ARCHITECTURE))
-    optimizer = optimizer_for(model)
+    heads = MedusaHeads.untrained(FUTURE_HEADS, 1, ARCHITECTURE["hidden_size"], model.lm_head)
+    optimizer = optimizer_for(model, heads)
     checkpoint, first = out / "checkpoint.pt", 0
     if checkpoint.exists():
         state = torch.load(checkpoint, weights_only=True)
         model.load_state_dict(state["model"])
+        heads.load_state_dict(state["heads"])
         optimizer.load_state_dict(state["optimizer"])
         first = state["step"]
     log = (out / "train_log.jsonl").open("a")
@@ -142,27 +166,39 @@ def main(out: Path, steps: int, rows: int, peak_lr: float, seed: int, save_every
             "torch": torch.__version__,
             "seed": seed,
             "steps": steps,
+            "future_steps": future_steps,
             "rows": rows,
             "peak_lr": peak_lr,
         }
         print(json.dumps(record), file=log, flush=True)
 
     started, recent = time.monotonic(), []
-    for step, batch in zip(range(first, steps), batches(train, rows, seed, first), strict=False):
+    last = steps + future_steps
+    for step, batch in zip(range(first, last), batches(train, rows, seed, first), strict=False):
+        future = step >= steps
+        rate = (
+            learning_rate(step - steps, future_steps, FUTURE_RATE * peak_lr)
+            if future
+            else learning_rate(step, steps, peak_lr)
+        )
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, steps, peak_lr)
+            group["lr"] = rate
         with torch.autocast("cpu", torch.bfloat16):
-            loss = model(input_ids=batch, labels=batch).loss
-        loss.backward()
+            hidden = model.model(input_ids=batch[:, :-1]).last_hidden_state
+            logits = model.lm_head(hidden).float()
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+            ahead = future_loss(heads, hidden, batch) if future else torch.zeros(())
+        (loss + FUTURE_WEIGHT * ahead).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        recent.append(float(loss))
-        if (step + 1) % save_every == 0 or step + 1 == steps:
+        recent.append((loss.item(), ahead.item()))
+        if (step + 1) % save_every == 0 or step + 1 == last:
             model.eval()
             record = {
                 "step": step + 1,
-                "train_loss": round(sum(recent) / len(recent), 4),
+                "train_loss": round(float(np.mean(recent, axis=0)[0]), 4),
+                "future_loss": round(float(np.mean(recent, axis=0)[1]), 4),
                 "held_out_loss": round(held_out_loss(model, held_out), 4),
                 "seconds": round(time.monotonic() - started, 1),
             }
@@ -170,7 +206,12 @@ def main(out: Path, steps: int, rows: int, peak_lr: float, seed: int, save_every
             recent.clear()
             print(json.dumps(record), file=log, flush=True)
             print(json.dumps(record), flush=True)
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1}
+            state = {
+                "model": model.state_dict(),
+                "heads": heads.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "step": step + 1,
+            }
             torch.save(state, checkpoint.with_suffix(".tmp"))
             os.replace(checkpoint.with_suffix(".tmp"), checkpoint)
 

@@ -26,6 +26,13 @@ COMMANDS = (
 )
 """Commands in the order of the help; each has a module of its name in `treeopt.cli.commands`."""
 
+SPIN_COUNT = "1000000"
+"""For GNU OpenMP, which torch's CPU build brings: how long its threads spin before they sleep.
+
+A decoding step is hundreds of matrix products of some ten microseconds each; waking a thread takes longer than that.
+Measured in benchmarks/NOTES.md. A user's own GOMP_SPINCOUNT or OMP_WAIT_POLICY stands.
+"""
+
 INTERRUPTED = 130
 """The exit status of a command that Ctrl-C ended, as shells have it."""
 
@@ -62,6 +69,8 @@ class Main(click.Group):
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Parse and run, with errors as promised above."""
+        if "OMP_WAIT_POLICY" not in os.environ:  # before any command loads torch
+            os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
         run = functools.partial(super().main, *args, standalone_mode=False, **extra)
         if not standalone_mode:
             return run()

@@ -58,8 +58,9 @@ class Run:
 
     @property
     def tokens_per_s(self) -> float:
-        """Tokens over seconds, prefill not included."""
-        return self.emitted / self.seconds
+        """Tokens over seconds, prefill not included; an answer that came out of the prefill alone has neither."""
+        timed = [answer for answer in self.answers if answer.seconds > 0]
+        return sum(len(answer.tokens) for answer in timed) / self.seconds if timed else 0.0
 
 
 def evaluate(

@@ -16,7 +16,7 @@ from treeopt.artifact import sha256_bytes, sha256_file
 from treeopt.errors import InputError, UnsupportedError
 
 DEMO = Path(__file__).parent.parent / "demo"
-WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
 
 
 @dataclass(frozen=True)
