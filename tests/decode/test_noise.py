@@ -25,17 +25,17 @@ def test_the_same_key_gives_the_same_noise(seed, name, position):
 def test_forgetting_rows_changes_nothing():
     noise = PositionNoise(1, 8)
     before = noise.row("a", 0)
-    noise.keep = 8 * 2
-    for position in range(20):
-        noise.row("a", position)
-        assert len(noise._rows) <= 2
+    noise.keep = noise.block * 8 * 2
+    for block in range(20):
+        noise.row("a", block * noise.block)
+        assert len(noise._blocks) <= 2
     assert np.array_equal(noise.row("a", 0), before)
 
 
 def test_what_is_kept_is_bounded_whatever_the_vocabulary():
     noise = PositionNoise(1, 150_000)
     noise.rows("a", 0, 150)
-    assert sum(row.size for row in noise._rows.values()) <= noise.keep
+    assert sum(row.size for row in noise._blocks.values()) <= noise.keep
 
 
 def test_positions_prompts_and_seeds_are_independent():

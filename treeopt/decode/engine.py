@@ -73,7 +73,7 @@ class Engine:
         seed: int = 0,
     ) -> None:
         self.backbone = backbone
-        self.heads = heads if tree.size > 1 else None
+        self.heads = heads.first(tree.depth) if heads is not None and tree.size > 1 else None
         self.buffers = TreeBuffers.build(
             tree, heads.heads if heads else 0, backbone.vocabulary, backbone.device
         )

@@ -5,6 +5,7 @@ verified and hardly on which, and profiling knows nothing of calibration. Sizes 
 round, so that drift spreads over all of them.
 """
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ from treeopt.tree import Tree
 SIZES = (1, 2, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
 REFINE_ABOVE = 0.10  # relative step between neighbouring medians that asks for a size in between
 WARM_UP = 3
+STRETCH = 4  # steps timed in a row: caches are as warm as in real decoding
 
 Row = dict[str, int | float | str]
 
@@ -47,18 +49,20 @@ def profile(
     sizes: Sequence[int] = SIZES,
     repeats: int = 30,
     refine: bool = True,
+    temperature: float = 0.0,
     seed: int = 0,
 ) -> list[Row]:
     """Samples of every size at each batch and context: rows of batch, context, tokens, part and latency_ms.
 
     `sizes` count the root; size 1 is plain decoding, without heads. With `refine`, sizes are added between
-    neighbours whose medians differ by more than a tenth, until they are adjacent or alike.
+    neighbours whose medians differ by more than a tenth, until they are adjacent or alike. Sampling, at a
+    `temperature` above 0, is part of a step.
     Errors: InputError when a context and its tree do not fit the model.
     """
     rows: list[Row] = []
     for batch in batches:
         for context in contexts:
-            bench = _Bench(backbone, heads, batch, context, max(sizes), seed)
+            bench = _Bench(backbone, heads, batch, context, max(sizes), temperature, seed)
             wanted = sorted(set(sizes))
             while wanted:
                 rows += bench.time(wanted, repeats)
@@ -70,45 +74,60 @@ class _Bench:
     """One batch and context: a filled cache that every size starts from."""
 
     def __init__(
-        self, backbone: Backbone, heads: MedusaHeads, batch: int, context: int, largest: int, seed: int
+        self,
+        backbone: Backbone,
+        heads: MedusaHeads,
+        batch: int,
+        context: int,
+        largest: int,
+        temperature: float,
+        seed: int,
     ):
         if context + heads.heads >= backbone.context_limit:
             raise InputError(
                 f"--context {context}: {backbone.name} takes {backbone.context_limit} tokens in all; name a smaller one"
             )
         self.backbone, self.heads, self.batch, self.context = backbone, heads, batch, context
+        self.temperature = temperature
         self.random = random.Random(seed)
         self.names = [f"profile-{row}" for row in range(batch)]
         prompt = [self.random.randrange(backbone.vocabulary) for _ in range(context)]
         with torch.inference_mode():
-            self.cache: TreeCache = backbone.new_cache(batch, context + largest)
+            room = largest + (STRETCH + 1) * (heads.heads + 1)
+            self.cache: TreeCache = backbone.new_cache(batch, context + room)
             self.hidden = torch.stack([backbone.prefill(prompt, self.cache, row) for row in range(batch)])
         self.engines: dict[int, Engine] = {}
 
     def time(self, sizes: Sequence[int], repeats: int) -> list[Row]:
-        """`repeats` steps of every size, in a new random order each round."""
+        """At least `repeats` steps of every size, some in a row, the sizes in a new random order each round."""
         for size in sizes:
-            self.engines[size] = Engine(self.backbone, self.heads, typical_tree(self.heads.heads, size))
+            tree = typical_tree(self.heads.heads, size)
+            self.engines[size] = Engine(self.backbone, self.heads, tree, temperature=self.temperature)
             for _ in range(WARM_UP):
-                self._step(size)
+                self._stretch(size)
         rows: list[Row] = []
         label = f"profile batch {self.batch}, context {self.context}"
-        for _ in tqdm(range(repeats), desc=label, unit="round", disable=None):
+        for _ in tqdm(range(math.ceil(repeats / STRETCH)), desc=label, unit="round", disable=None):
             for size in self.random.sample(list(sizes), len(sizes)):
-                parts = self._step(size)
-                whole = {"plain" if size == 1 else "step": sum(parts.values())}
-                for part, latency in (whole | (parts if size > 1 else {})).items():
-                    row: Row = {"batch": self.batch, "context": self.context, "tokens": size}
-                    rows.append(row | {"part": part, "latency_ms": latency})
+                for parts in self._stretch(size):
+                    whole = {"plain" if size == 1 else "step": sum(parts.values())}
+                    for part, latency in (whole | (parts if size > 1 else {})).items():
+                        row: Row = {"batch": self.batch, "context": self.context, "tokens": size}
+                        rows.append(row | {"part": part, "latency_ms": latency})
         return rows
 
-    def _step(self, size: int) -> dict[str, float]:
-        """Milliseconds of one step by part, from the same cache each time."""
+    def _stretch(self, size: int) -> list[dict[str, float]]:
+        """Milliseconds by part of STRETCH steps in a row, behind an untimed one, from the same cache each time."""
+        engine = self.engines[size]
         self.cache.truncate(self.context)
-        state: State = self.engines[size].begin(self.cache, self.hidden, self.names)
-        clock = StepClock(self.backbone.device)
-        self.engines[size].step(state, clock.mark)
-        return clock.parts()
+        state: State = engine.begin(self.cache, self.hidden, self.names)
+        engine.step(state)
+        timed = []
+        for _ in range(STRETCH):
+            clock = StepClock(self.backbone.device)
+            engine.step(state, clock.mark)
+            timed.append(clock.parts())
+        return timed
 
 
 class StepClock:

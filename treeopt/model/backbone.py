@@ -14,6 +14,8 @@ from typing import Any
 import torch
 
 from treeopt.errors import InputError, UnsupportedError
+from treeopt.model.attention import NAME as GROUPED_ATTENTION
+from treeopt.model.attention import stack_mask
 from treeopt.model.cache import CacheShape, TreeCache
 from treeopt.model.sources import Loaded, load_source, random_weights, require_full_attention
 
@@ -38,9 +40,13 @@ class Backbone:
             raise UnsupportedError(
                 f"{self.name}: {type(loaded.model).__name__} has no separate language-model head"
             )
+        if getattr(loaded.model, "_supports_attention_backend", False):
+            loaded.model.set_attn_implementation(GROUPED_ATTENTION)
         parameters = inspect.signature(self.base.forward).parameters
         self._cache_argument = "cache" if "cache" in parameters else "past_key_values"
         self.cache_shape = self._probe_cache()
+        grouped = loaded.model.config._attn_implementation == GROUPED_ATTENTION
+        self._groups = loaded.model.config.num_attention_heads // self.cache_shape.key_heads if grouped else 1
         self._self_test()
 
     @classmethod
@@ -144,7 +150,8 @@ class Backbone:
     ) -> torch.Tensor:
         """One pass over the trees of all rows: hidden states [B, N, H]. Nothing is kept until `cache.commit`."""
         cache.open()
-        return self.states(tokens, attention_mask=mask, position_ids=positions, cache=cache, use_cache=True)
+        stacked = stack_mask(mask, self._groups)
+        return self.states(tokens, attention_mask=stacked, position_ids=positions, cache=cache, use_cache=True)
 
     def additive(self, visible: torch.Tensor) -> torch.Tensor:
         """A boolean mask (True = may be attended to) as the number added to attention scores."""

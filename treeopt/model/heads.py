@@ -52,12 +52,18 @@ class MedusaHeads(nn.Module):
         """L."""
         return self.weight.shape[0]
 
+    def first(self, count: int) -> "MedusaHeads":
+        """The first `count` heads, as much as a tree of that depth needs; weights are shared, not copied."""
+        lm_weight = None if self.lm_weight is None else self.lm_weight[:count]
+        return MedusaHeads(self.weight[:, :count], self.bias[:, :count], lm_weight, self._project[0])
+
     def features(self, hidden: torch.Tensor) -> torch.Tensor:
         """[P, H] -> [K, P, H], the states that the LM heads read."""
-        states = hidden.expand(self.heads, *hidden.shape)
-        for weight, bias in zip(self.weight, self.bias, strict=True):
-            update = torch.baddbmm(bias[:, None], states, weight.transpose(1, 2))
-            states = states + nn.functional.silu(update)
+        # all heads read the same state in the first layer, so that one is a plain product
+        first = nn.functional.linear(hidden, self.weight[0].flatten(0, 1), self.bias[0].flatten())
+        states = hidden + nn.functional.silu(first.unflatten(1, (self.heads, -1)).transpose(0, 1))
+        for weight, bias in zip(self.weight[1:], self.bias[1:], strict=True):
+            states = states + nn.functional.silu(torch.baddbmm(bias[:, None], states, weight.transpose(1, 2)))
         return states
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:

@@ -6,7 +6,7 @@ from treeopt.artifact import load_arrays, provenance, require_match
 from treeopt.cli.output import note, warn
 from treeopt.cli.run import RunDirectory, require_writable
 from treeopt.cli.session import Session
-from treeopt.measure.generations import read_generations
+from treeopt.measure.generations import read_generations, read_provenance
 from treeopt.measure.profile import SIZES, profile
 from treeopt.search.latency import LatencyProfile
 
@@ -33,14 +33,15 @@ def make_profile(
     repeats: int = 30,
     seed: int = 0,
 ) -> LatencyProfile:
-    """Time the run's model and write latency.json; with `sizes`, only these and plain, added to what is there.
+    """Time the run's model, sampling as its answers do, and write latency.json; with `sizes`, only these and plain, added to what is there.
 
     Batches and contexts default to those already timed when sizes are added, else to 1 and the usual context.
     MismatchError when the run's ranks or samples are of another model or heads.
     """
     run = session.run
     require_writable(run.latency)
-    origin = provenance(**session.facts(), repeats=repeats)
+    temperature = read_provenance(run.generations).get("temperature", 0.0)
+    origin = provenance(**session.facts(), repeats=repeats, temperature=temperature)
     _require_same_ranks(session)
     before = LatencyProfile.read(run.latency) if sizes and run.latency.is_file() else None
     if before is not None:
@@ -59,6 +60,7 @@ def make_profile(
         sizes=sorted({1, *sizes}) if sizes else SIZES,
         repeats=repeats,
         refine=not sizes,
+        temperature=temperature,
         seed=seed,
     )
     made = LatencyProfile.from_rows(rows, provenance=origin)
