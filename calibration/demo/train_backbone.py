@@ -135,7 +135,9 @@ def optimizer_for(model: LlamaForCausalLM, heads: MedusaHeads) -> torch.optim.Ad
 @click.option("--peak-lr", default=3e-3, show_default=True)
 @click.option("--seed", default=0, show_default=True)
 @click.option("--save-every", default=100, show_default=True)
-def main(out: Path, steps: int, future_steps: int, rows: int, peak_lr: float, seed: int, save_every: int) -> None:
+def main(
+    out: Path, steps: int, future_steps: int, rows: int, peak_lr: float, seed: int, save_every: int
+) -> None:
     out.mkdir(parents=True, exist_ok=True)
     texts = corpus.documents()
     train_texts = [text for text in texts if not corpus.is_held_out(text)]

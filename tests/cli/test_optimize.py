@@ -91,9 +91,9 @@ def test_no_tree_is_an_answer(demo, monkeypatch):
     from treeopt.measure import profile as room
 
     def slow(self, size):
-        return {"verify": float(size**2), "heads": 0.1, "accept": 0.1}
+        return [{"verify": float(size**2), "heads": 0.1, "accept": 0.1}]
 
-    monkeypatch.setattr(room._Bench, "_step", slow)
+    monkeypatch.setattr(room._Bench, "_stretch", slow)
     result = succeed("optimize", "--repeats", 2)
     assert read_choice(RUN / "choice.json")[0].choices is None
     assert "Decode plainly" in result.stdout

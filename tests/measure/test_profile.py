@@ -53,26 +53,36 @@ def test_the_parts_add_up_to_the_step():
         assert float(step) > 0
 
 
-def test_each_step_starts_from_the_same_cache(monkeypatch):
+def test_each_stretch_starts_from_the_same_cache(monkeypatch):
     model, starts = tiny.backbone(), []
     step = Engine.step
 
-    def noted(self, state, mark):
-        starts.append((state.cache.lengths, tuple(state.roots), self.buffers.tree.size))
-        return step(self, state, mark)
+    def noted(self, state, *mark):
+        starts.append((tuple(state.cache.lengths), tuple(state.roots)))
+        return step(self, state, *mark)
 
     monkeypatch.setattr(Engine, "step", noted)
+    rounds = 2
     profile(
-        model, tiny.heads_for(model), batches=(2,), contexts=(6,), sizes=(1, 4, 8), repeats=2, refine=False
+        model,
+        tiny.heads_for(model),
+        batches=(2,),
+        contexts=(6,),
+        sizes=(1, 4, 8),
+        repeats=rounds * module.STRETCH,
+        refine=False,
     )
-    assert {tuple(lengths) for lengths, _, _ in starts} == {(6, 6)}
-    assert len({roots for _, roots, _ in starts}) == 1
-    assert len(starts) == 3 * (module.WARM_UP + 2)
+    steps = 1 + module.STRETCH
+    assert len(starts) == 3 * (module.WARM_UP + rounds) * steps
+    assert set(starts[::steps]) == {((6, 6), starts[0][1])}
+    assert all(min(lengths) > 6 for i, (lengths, _) in enumerate(starts) if i % steps)
 
 
 def fake_latencies(monkeypatch, latency):
     """Time steps by a formula: `latency(tokens)` milliseconds."""
-    monkeypatch.setattr(module._Bench, "_step", lambda self, size: {"verify": latency(size), "accept": 0.0})
+    monkeypatch.setattr(
+        module._Bench, "_stretch", lambda self, size: [{"verify": latency(size), "accept": 0.0}]
+    )
 
 
 def test_sizes_are_added_where_a_cliff_is(monkeypatch):
@@ -94,9 +104,9 @@ def test_rounds_are_in_random_order_and_the_same_for_a_seed(monkeypatch):
 
     def noted(self, size):
         order.append(size)
-        return {"verify": 1.0}
+        return [{"verify": 1.0}]
 
-    monkeypatch.setattr(module._Bench, "_step", noted)
+    monkeypatch.setattr(module._Bench, "_stretch", noted)
     model, orders = tiny.backbone(), []
     for seed in (1, 1, 2):
         order.clear()
@@ -105,7 +115,7 @@ def test_rounds_are_in_random_order_and_the_same_for_a_seed(monkeypatch):
             tiny.heads_for(model),
             contexts=(5,),
             sizes=(1, 2, 3, 4),
-            repeats=6,
+            repeats=6 * module.STRETCH,
             refine=False,
             seed=seed,
         )

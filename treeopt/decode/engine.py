@@ -60,7 +60,8 @@ class State:
 class Engine:
     """Decodes with one tree. Greedy at temperature 0, else sampled with position-keyed noise.
 
-    Errors: MismatchError when the tree is deeper than the heads or wider than the vocabulary; InputError for prompts that do not fit the model.
+    Errors: MismatchError when the tree is deeper than the heads or wider than the vocabulary; InputError for
+    prompts that do not fit the model.
     """
 
     def __init__(

@@ -151,7 +151,9 @@ class Backbone:
         """One pass over the trees of all rows: hidden states [B, N, H]. Nothing is kept until `cache.commit`."""
         cache.open()
         stacked = stack_mask(mask, self._groups)
-        return self.states(tokens, attention_mask=stacked, position_ids=positions, cache=cache, use_cache=True)
+        return self.states(
+            tokens, attention_mask=stacked, position_ids=positions, cache=cache, use_cache=True
+        )
 
     def additive(self, visible: torch.Tensor) -> torch.Tensor:
         """A boolean mask (True = may be attended to) as the number added to attention scores."""

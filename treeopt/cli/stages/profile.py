@@ -33,7 +33,9 @@ def make_profile(
     repeats: int = 30,
     seed: int = 0,
 ) -> LatencyProfile:
-    """Time the run's model, sampling as its answers do, and write latency.json; with `sizes`, only these and plain, added to what is there.
+    """Time the run's model, sampling as its answers do, and write latency.json.
+
+    With `sizes`, only these and plain decoding are timed, and added to what is there.
 
     Batches and contexts default to those already timed when sizes are added, else to 1 and the usual context.
     MismatchError when the run's ranks or samples are of another model or heads.
