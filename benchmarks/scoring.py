@@ -1,6 +1,6 @@
 """Calibration against stepping token by token, and against the bare backbone, on the bundled model.
 
-    python benchmarks/scoring.py [--answers 24]
+    python benchmarks/scoring.py [--answers 96]
 
 Three ways over the same answers, in turn, `--rounds` times: teacher-forced scoring as `treeopt calibrate` does it;
 decoding token by token at batch 1 and ranking each head at every step; the backbone's forward pass alone, with its
@@ -68,8 +68,8 @@ def stepwise(backbone: Backbone, heads: MedusaHeads, generations: list[Generatio
 
 
 @click.command()
-@click.option("--answers", default=24)
-@click.option("--rounds", default=5)
+@click.option("--answers", default=96)
+@click.option("--rounds", default=3)
 def main(answers: int, rounds: int) -> None:
     backbone = Backbone.load()
     heads = load_heads(DEMO / "heads", backbone)

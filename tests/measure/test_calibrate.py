@@ -91,6 +91,7 @@ def test_chunks_do_not_change_the_ranks(tokens, logits, monkeypatch):
     whole = calibrate(model, heads, made)
     monkeypatch.setattr(states, "TOKENS_AT_ONCE", tokens)
     monkeypatch.setattr(module, "LOGITS_AT_ONCE", logits)
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 1)
     assert same(calibrate(model, heads, made), whole)
 
 
@@ -98,6 +99,7 @@ def test_only_a_chunk_of_logits_exists_at_once(monkeypatch):
     model, seen = tiny.backbone(), []
     heads = tiny.heads_for(model)
     monkeypatch.setattr(module, "LOGITS_AT_ONCE", 3 * tiny.VOCABULARY * 4)
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 1)
 
     def noted(logits, truth):
         seen.append(logits.numel())

@@ -19,7 +19,8 @@ from treeopt.model.backbone import Backbone
 from treeopt.model.heads import MedusaHeads, rank_of
 from treeopt.search.ranks import UNKNOWN, RankTable
 
-LOGITS_AT_ONCE = 2**24  # numbers; 64 MB in float32
+LOGITS_AT_ONCE = 2**20  # numbers: few enough to stay in a processor's cache until they are counted,
+ROWS_AT_ONCE = 64  # but never fewer rows than make a matrix product worth while
 SAVE_EVERY = 16  # batches between two saves of what is done
 
 
@@ -67,7 +68,7 @@ def score(
     """Ranks int16 [n, K] of each answer, from one forward pass over the batch."""
     states = answer_states(backbone, batch)
     truths = answer_truths(batch, heads.heads).to(states.device)
-    step = max(1, LOGITS_AT_ONCE // (heads.heads * backbone.vocabulary))
+    step = max(ROWS_AT_ONCE, LOGITS_AT_ONCE // (heads.heads * backbone.vocabulary))
     ranks = torch.cat(
         [
             rank_of(heads(states[low : low + step]), truths[:, low : low + step].clamp(min=0))
