@@ -63,7 +63,8 @@ def test_what_no_longer_holds_is_made_again(optimized, demo):
     again = succeed("optimize", "--repeats", 2)
     assert "generate: results/demo/generations.jsonl is kept" in again.stderr
     assert "calibrate: " not in again.stderr and "evaluate: " not in again.stderr
-    assert Growth.read(RUN / "growth.json").tree(64).depth <= 2
+    growth = Growth.read(RUN / "growth.json")
+    assert growth.tree(growth.size).depth <= 2
 
 
 def test_other_settings_are_refused_until_it_starts_over(optimized):

@@ -77,7 +77,8 @@ def test_after_each_step_the_cache_is_that_of_a_fresh_prefill(family, temperatur
     model = tiny.backbone(family)
     prompts, names = [[5, 9, 12], [8, 3, 41, 7, 7, 20, 33, 2, 6]], ["a", "b"]
     heads = tiny.heads_for(model)
-    engine = Engine(model, heads, dense([16, 4]), temperature=temperature)
+    tree = dense([16, 4])
+    engine = Engine(model, heads, tree, temperature=temperature)
     state = engine.start(prompts, names, 24)
     texts = [list(prompt) for prompt in prompts]
     moved = 0
@@ -95,7 +96,7 @@ def test_after_each_step_the_cache_is_that_of_a_fresh_prefill(family, temperatur
                 assert (ours[:, row, :, :length] - theirs[:, 0]).abs().max() < 1e-5
             best = heads(hidden[None])[:, 0].sort(descending=True, stable=True).indices
             assert state.drafts is not None
-            assert state.drafts[row].tolist() == best[:, : engine.buffers.width].flatten().tolist()
+            assert state.drafts[row].tolist() == best[: tree.depth, : engine.buffers.width].flatten().tolist()
     assert moved, "guesses were accepted, so rows were moved"
 
 
