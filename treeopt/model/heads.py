@@ -59,11 +59,14 @@ class MedusaHeads(nn.Module):
 
     def features(self, hidden: torch.Tensor) -> torch.Tensor:
         """[P, H] -> [K, P, H], the states that the LM heads read."""
-        # all heads read the same state in the first layer, so that one is a plain product
-        first = nn.functional.linear(hidden, self.weight[0].flatten(0, 1), self.bias[0].flatten())
-        states = hidden + nn.functional.silu(first.unflatten(1, (self.heads, -1)).transpose(0, 1))
-        for weight, bias in zip(self.weight[1:], self.bias[1:], strict=True):
-            states = states + nn.functional.silu(torch.baddbmm(bias[:, None], states, weight.transpose(1, 2)))
+        states = hidden.expand(self.heads, *hidden.shape)
+        for layer, (weight, bias) in enumerate(zip(self.weight, self.bias, strict=True)):
+            if layer == 0:  # all heads read the same state, so this is one plain product
+                update = nn.functional.linear(hidden, weight.flatten(0, 1), bias.flatten())
+                update = update.unflatten(1, (self.heads, -1)).transpose(0, 1)
+            else:
+                update = torch.baddbmm(bias[:, None], states, weight.transpose(1, 2))
+            states = states + nn.functional.silu(update)
         return states
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
