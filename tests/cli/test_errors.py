@@ -56,7 +56,7 @@ def test_wrong_usage_exits_with_2(arguments):
 WRONG_INPUT = {
     "model that is nowhere": (["generate", *RUN, "--model", "no/such/model"], "no/such/model"),
     "model that is a file": (["generate", *RUN, "--model", "{run}/choice.json"], "choice.json"),
-    "model that is another directory": (["generate", *RUN, "--model", "{heads}"], "model_type"),
+    "model that is another directory": (["generate", *RUN, "--model", "{heads}"], "no weights there"),
     "model that is empty text": (["generate", *RUN, "--model", ""], "treeopt:"),
     "GGUF that is not there": (["generate", *RUN, "--model", "x.gguf"], "x.gguf"),
     "device that is nowhere": (["generate", *RUN, "--model", "{tiny}", "--device", "abacus"], "abacus"),

@@ -22,7 +22,9 @@ from treeopt.cli.run import ModelOptions, next_command
 @decoding_options
 @batch_size_option
 @width_option
-@click.option("--repeats", type=WHOLE, default=30, show_default=True, help="Latency samples of each size.")
+@click.option(
+    "--repeats", type=WHOLE, default=30, show_default=True, help="Latency samples of each size, at least."
+)
 @click.option(
     "--format",
     "format_names",
