@@ -117,7 +117,7 @@ def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray[Any, 
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error}){_made_by(kind)}") from error
-    except (safetensors.SafetensorError, ValueError) as error:
+    except (safetensors.SafetensorError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a safetensors file ({error}){_made_by(kind)}") from error
     if not isinstance(metadata, dict):
         raise InputError(f"{path}: has no treeopt metadata, so it is no {kind} file{_made_by(kind)}")
@@ -186,6 +186,8 @@ def _made_by(kind: str | None) -> str:
 
 def _write_bytes(path: Path, data: bytes) -> None:
     """To a temporary file beside `path`, then renamed, so that no reader ever sees half an artifact."""
+    if path.is_dir() or (path.exists() and not path.is_file()):
+        raise InputError(f"{path}: cannot be written, it is no plain file; name a file")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

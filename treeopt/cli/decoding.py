@@ -57,5 +57,5 @@ def require_unchanged(path: Path, made: dict[str, Any], wanted: dict[str, Any]) 
         if name in made and made[name] != value:
             raise MismatchError(
                 f"{path}: made with {name} {made[name]!s:.12}, but this is {value!s:.12}; name another --run,"
-                " or make it anew with `treeopt generate --fresh`"
+                " or make it anew: the same model and run with `treeopt generate --fresh`"
             )

@@ -153,7 +153,12 @@ def _extent(file: Path, tensors: dict[str, torch.Tensor]) -> tuple[int, int]:
     linear = [match for match in found if match[3].startswith("linear")]
     if not linear:
         raise InputError(f"{file}: no key like 0.0.linear.weight; keys: {_some(tensors)}")
-    return 1 + max(int(m[1]) for m in found), 1 + max(int(m[2]) for m in linear)
+    heads, layers = 1 + max(int(m[1]) for m in found), 1 + max(int(m[2]) for m in linear)
+    if heads * layers > len(tensors):  # each head and layer has keys of its own
+        raise InputError(
+            f"{file}: keys name {heads} heads of {layers} layers, but it has {len(tensors)} tensors"
+        )
+    return heads, layers
 
 
 def _require_keys(

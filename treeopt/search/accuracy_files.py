@@ -79,7 +79,10 @@ def _matrix(content: Any, where: str) -> Floats:
         for rank, entry in enumerate(row):
             if not isinstance(entry, (int, float)) or isinstance(entry, bool):
                 raise InputError(f"{where}: head {head}, rank {rank} is {entry!r}, not a number")
-    return np.array(content, np.float64)
+    try:
+        return np.array(content, np.float64)
+    except OverflowError as error:
+        raise InputError(f"{where}: holds a number too large to be an accuracy") from error
 
 
 def _read_csv(path: Path) -> dict[str, Floats]:
@@ -101,10 +104,10 @@ def _read_csv(path: Path) -> dict[str, Floats]:
     if not cells:
         raise InputError(f"{path}: no rows; give head,rank,accuracy")
     heads, ranks = (max(place[axis] for place in cells) + 1 for axis in (0, 1))
-    for place in np.ndindex(heads, ranks):
+    for place in np.ndindex(heads, ranks):  # the first gap comes at most one past the cells given
         if place not in cells:
             raise InputError(
-                f"{path}: head {place[0] + 1} has no rank {place[1]}; give all heads the same ranks"
+                f"{path}: head {place[0] + 1} has no rank {place[1]}; give all heads the same ranks, from 0 on"
             )
 
     given = [name for name in COLUMNS if all(name in cell for cell in cells.values())]
@@ -126,6 +129,6 @@ def _number(row: Mapping[str, Any], name: str, path: Path, line: int) -> float:
 
 def _whole(row: Mapping[str, Any], name: str, path: Path, line: int) -> int:
     number = _number(row, name, path, line)
-    if not number.is_integer():
+    if not (number.is_integer() and abs(number) < 2**31):
         raise InputError(f"{path}: line {line}: {name} is {number}, not a whole number")
     return int(number)

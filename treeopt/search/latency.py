@@ -18,6 +18,9 @@ from treeopt.errors import InputError, MismatchError
 PARTS = ("plain", "step", "verify", "heads", "accept")
 """What a sample timed: a plain decoding step, a whole tree decoding step, or one part of the latter."""
 
+SHORTEST_MS, LONGEST_MS = 1e-9, 1e9
+"""No decoding step is shorter or longer; what is beyond was not measured."""
+
 COLUMNS = ("batch", "context", "tokens", "part", "latency_ms")
 SAME_MACHINE = ("model_sha256", "heads_sha256", "dtype", "device", "platform")
 
@@ -80,6 +83,8 @@ class LatencyProfile:
             raise InputError(f"{path}: 'samples' is not a list of objects; `treeopt profile` makes this file")
         if not isinstance(provenance, dict):
             raise InputError(f"{path}: 'provenance' is not an object; `treeopt profile` makes this file")
+        if not samples:
+            raise InputError(f"{path}: has no samples; time some sizes with `treeopt profile`")
         simulated = content.get("simulated", False) is not False
         return cls.from_rows(samples, simulated=simulated, provenance=provenance, where=f"{path}: sample")
 
@@ -191,7 +196,7 @@ def _sample(row: Mapping[str, Any], where: str) -> tuple[int, int, int, str, flo
     if part == "plain" and tokens != 1:
         raise InputError(f"{where}: a plain step of {tokens} tokens; plain decoding has tokens = 1")
     latency = _number(row.get("latency_ms"))
-    if not (math.isfinite(latency) and latency > 0):
+    if not SHORTEST_MS <= latency <= LONGEST_MS:
         raise InputError(
             f"{where}: latency_ms is {row.get('latency_ms')!r:.40}; it is a number of milliseconds above 0"
         )

@@ -25,11 +25,12 @@ def command(source: ModelOptions, requested: Requested, batch_size: int, fresh: 
 
     from treeopt.cli.decoding import resolve
     from treeopt.cli.session import Session
-    from treeopt.cli.stages.generate import discard_generations, ensure_generations
+    from treeopt.cli.stages.generate import discard_generations, ensure_generations, require_own
     from treeopt.measure.generations import read_provenance
 
     session = Session(source)
     if fresh:
+        require_own(session)
         discard_generations(source.run)
     decoding = resolve(requested, source)
     answers = ensure_generations(session, decoding, batch_size=batch_size, required=True)

@@ -4,7 +4,7 @@ from treeopt.cli.decoding import Decoding, require_unchanged
 from treeopt.cli.output import note, warn
 from treeopt.cli.run import RunDirectory
 from treeopt.cli.session import Session
-from treeopt.errors import InputError
+from treeopt.errors import InputError, MismatchError
 from treeopt.measure.generate import generate
 from treeopt.measure.generations import Generation, meta_path, read_generations, read_provenance
 
@@ -50,6 +50,16 @@ def ensure_generations(
     if path.stat().st_size == before:
         note(f"generate: {path} is kept, all {len(answers)} answers are there")
     return answers
+
+
+def require_own(session: Session) -> None:
+    """MismatchError when the run's answers are another model's: even --fresh does not replace those."""
+    path = session.run.generations
+    made = read_provenance(path).get("model_sha256") if path.is_file() else None
+    if made not in (None, session.backbone.sha256):
+        raise MismatchError(
+            f"{path}: answers of another model than {session.backbone.name}; name another --run"
+        )
 
 
 def discard_generations(run: RunDirectory) -> None:
