@@ -69,6 +69,7 @@ def test_a_half_written_last_line_is_dropped(tmp_path):
         assert list(file.done) == ["a"]
         file.append([answer("b")])
         assert path.read_bytes() == whole
+        del file  # and its lock
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -134,3 +135,12 @@ def test_halves_are_by_prompt(tmp_path):
     for half, generations in halves.items():
         assert generations and all(half_of(generation.id) == half for generation in generations)
     assert sum(map(len, halves.values())) == len(read_generations(path)) == 40
+
+
+def test_two_runs_do_not_write_one_file(tmp_path):
+    path = tmp_path / "generations.jsonl"
+    first = GenerationsFile(path, {"model_sha256": "a"})
+    with pytest.raises(InputError, match="another run is writing it"):
+        GenerationsFile(path, {"model_sha256": "a"})
+    del first
+    GenerationsFile(path, {"model_sha256": "a"})

@@ -1,11 +1,12 @@
 """Answers of the backbone as stored: one JSON line each, appended as they finish, with their origin beside them."""
 
+import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from treeopt.artifact import read_json, require_match, write_json
 from treeopt.errors import InputError
@@ -76,10 +77,12 @@ class GenerationsFile:
         self.done: dict[str, Generation] = {}
         if path.is_file():
             require_match(str(path), read_provenance(path), "this run", provenance, MUST_MATCH)
-            self._drop_half_line()
-            self.done = {generation.key: generation for _, generation in _rows(path, None)}
         if not meta_path(path).is_file():
             write_json(meta_path(path), {"provenance": provenance}, "generations")
+        self._lock = self._locked()
+        if path.is_file():
+            self._drop_half_line()
+            self.done = {generation.key: generation for _, generation in _rows(path, None)}
 
     def append(self, generations: Iterable[Generation]) -> None:
         """Add answers; when this returns they are on the disk."""
@@ -91,6 +94,17 @@ class GenerationsFile:
                 os.fsync(file.fileno())
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written ({error.strerror})") from error
+
+    def _locked(self) -> IO[bytes]:
+        """The origin's file, locked for as long as this object lives; InputError where another run has it."""
+        file = meta_path(self.path).open("rb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(
+                f"{self.path}: another run is writing it; wait, or name another --run"
+            ) from error
+        return file
 
     def _drop_half_line(self) -> None:
         content = self.path.read_bytes()

@@ -1,6 +1,7 @@
 """Reading tables of accuracies that others made: JSON or CSV."""
 
 import csv
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,10 @@ def _read_csv(path: Path) -> dict[str, Floats]:
             raise InputError(f"{path}: line {line}: head {place[0] + 1}, rank {place[1]} is given twice")
         known = {name for name in COLUMNS if row.get(name) not in (None, "")}
         cells[place] = {name: _number(row, name, path, line) for name in known | {"accuracy"}}
+        for name in known - {"accuracy"}:
+            value, most = cells[place][name], math.inf if name == "trials" else 1.0
+            if not 0 <= value <= most or (name == "trials" and not value.is_integer()):
+                raise InputError(f"{path}: line {line}: {name} is {value:g}; it cannot be that")
     if not cells:
         raise InputError(f"{path}: no rows; give head,rank,accuracy")
     heads, ranks = (max(place[axis] for place in cells) + 1 for axis in (0, 1))
