@@ -51,7 +51,8 @@ def test_several_batches_and_contexts_are_several_choices(copied, tiny, heads):
 def test_random_weights_are_profiled_without_a_model(tiny, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ["--context", 8, "--sizes", 4, "--repeats", 2, "--num-heads", 2]
-    succeed("profile", "--random-weights", "--config", tiny / "config.json", *arguments)
+    result = succeed("profile", "--random-weights", "--config", tiny / "config.json", *arguments)
+    assert "next: treeopt choose --accuracy FILE --run" in result.stdout
     profile = LatencyProfile.read(tmp_path / "results" / "random-tiny" / "latency.json")
     assert profile.provenance["model"] == "random-llama"
 

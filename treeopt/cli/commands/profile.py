@@ -54,9 +54,12 @@ def command(
     )
     run = source.run
     missing = [name for name, path in (("calibrate", run.ranks), ("grow", run.growth)) if not path.is_file()]
+    following, words = [*missing, "choose"][0], []
+    if source.config is not None:  # random weights have no text of their own to calibrate on
+        following, words = "choose", ["--accuracy", "FILE"]
     show(
         as_json,
         load_json(run.latency),
         lambda: f"{run.latency}: {len(profile.samples):,} samples\n\n{latency_text(profile)}",
-        next_command([*missing, "choose"][0], run, profile.provenance),
+        next_command(following, run, profile.provenance, *words),
     )
