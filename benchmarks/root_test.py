@@ -15,8 +15,9 @@ from treeopt.decode import Engine
 from treeopt.export.read import parse_tree_option, read_trees
 from treeopt.measure.agreement import first_divergence
 from treeopt.measure.calibrate import calibrate
+from treeopt.measure.encode import encode_prompts
 from treeopt.measure.generations import Generation
-from treeopt.measure.prompts import encode_prompts, read_prompts
+from treeopt.measure.prompts import read_prompts
 from treeopt.model.backbone import Backbone
 from treeopt.model.checkpoints import load_heads
 from treeopt.model.sources import DEMO

@@ -19,9 +19,10 @@ import torch
 
 from treeopt.decode import Engine
 from treeopt.measure.calibrate import calibrate
+from treeopt.measure.encode import encode_prompts
 from treeopt.measure.generate import generate
 from treeopt.measure.generations import Generation
-from treeopt.measure.prompts import encode_prompts, read_prompts
+from treeopt.measure.prompts import read_prompts
 from treeopt.measure.states import batches
 from treeopt.model.backbone import Backbone
 from treeopt.model.checkpoints import load_heads

@@ -11,8 +11,9 @@ import statistics
 
 from treeopt.decode import Engine
 from treeopt.measure.calibrate import calibrate
+from treeopt.measure.encode import encode_prompts
 from treeopt.measure.generations import Generation
-from treeopt.measure.prompts import encode_prompts, read_prompts
+from treeopt.measure.prompts import read_prompts
 from treeopt.measure.repetition import repeated_share
 from treeopt.model.backbone import Backbone
 from treeopt.model.checkpoints import load_heads

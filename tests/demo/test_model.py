@@ -9,8 +9,9 @@ from treeopt.decode import Answer, Engine
 from treeopt.export.read import read_trees
 from treeopt.measure.agreement import EXCUSED_MARGIN, first_divergence
 from treeopt.measure.calibrate import calibrate
+from treeopt.measure.encode import EncodedPrompt, encode_prompts
 from treeopt.measure.generations import Generation
-from treeopt.measure.prompts import EncodedPrompt, encode_prompts, read_prompts
+from treeopt.measure.prompts import read_prompts
 from treeopt.model.backbone import Backbone
 from treeopt.model.checkpoints import load_heads
 from treeopt.model.heads import MedusaHeads

@@ -9,10 +9,10 @@ from tests import tiny
 from treeopt.decode import Engine
 from treeopt.measure.agreement import EXCUSED_MARGIN
 from treeopt.measure.calibrate import calibrate
+from treeopt.measure.encode import EncodedPrompt
 from treeopt.measure.evaluate import evaluate
 from treeopt.measure.generate import generate
 from treeopt.measure.profile import StepClock, profile
-from treeopt.measure.prompts import EncodedPrompt
 from treeopt.model.checkpoints import load_heads, save_heads
 from treeopt.search.estimate import Independent
 from treeopt.search.grow import grow

@@ -6,7 +6,7 @@ import torch
 from tests import tiny
 from treeopt.decode import PositionNoise
 from treeopt.measure.agreement import EXCUSED_MARGIN, Divergence, first_divergence
-from treeopt.measure.prompts import EncodedPrompt
+from treeopt.measure.encode import EncodedPrompt
 
 PROMPT = EncodedPrompt("p", "all", (4, 9, 2))
 

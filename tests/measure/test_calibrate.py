@@ -16,9 +16,9 @@ from treeopt.decode import Engine
 from treeopt.measure import calibrate as module
 from treeopt.measure import states
 from treeopt.measure.calibrate import calibrate
+from treeopt.measure.encode import EncodedPrompt
 from treeopt.measure.generate import generate
 from treeopt.measure.generations import Generation
-from treeopt.measure.prompts import EncodedPrompt
 from treeopt.model.heads import rank_of
 from treeopt.search.ranks import UNKNOWN, RankTable
 from treeopt.search.replay import replay

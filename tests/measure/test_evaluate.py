@@ -6,8 +6,8 @@ import torch
 from tests import tiny
 from treeopt.decode import Answer, Engine
 from treeopt.measure import evaluate as module
+from treeopt.measure.encode import EncodedPrompt
 from treeopt.measure.evaluate import HF_GENERATE, PLAIN, Run, evaluate
-from treeopt.measure.prompts import EncodedPrompt
 from treeopt.model.hf_generate import timed_generate
 from treeopt.search.baselines import chain, dense
 from treeopt.tree import ROOT

@@ -5,9 +5,9 @@ import pytest
 from tests import tiny
 from treeopt.decode import Engine
 from treeopt.errors import MismatchError
+from treeopt.measure.encode import EncodedPrompt
 from treeopt.measure.generate import generate
 from treeopt.measure.generations import read_generations, read_provenance
-from treeopt.measure.prompts import EncodedPrompt
 
 
 def prompts(count=7):

@@ -1,4 +1,4 @@
-"""Prompt files of every shape, malformed ones, and the way from a prompt to token ids."""
+"""Prompt files of every shape, and malformed ones."""
 
 import json
 import subprocess
@@ -8,20 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
 
 from treeopt.errors import InputError
-from treeopt.measure.prompts import Prompt, encode_prompt, read_prompts
+from treeopt.measure.prompts import Prompt, read_prompts
 
 MT_BENCH = Path(__file__).parents[2] / ".." / "shared" / "data" / "mt_bench_questions.jsonl"
-HI = Prompt("a", "all", ("hi you",))
-WORDS = ["<s>", "hi", "you", "<user>", "<system>", "<answer>", "be", "brief"]
-CHAT_TEMPLATE = (
-    "{% for m in messages %}{% if m.role == 'system' and m.content == 'you' %}{{ raise_exception('no') }}"
-    "{% endif %}{{ '<' + m.role + '> ' + m.content + ' ' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<answer>' }}{% endif %}"
-)
 
 
 def write(folder: Path, rows: list, name: str = "prompts.jsonl") -> Path:
@@ -30,15 +21,6 @@ def write(folder: Path, rows: list, name: str = "prompts.jsonl") -> Path:
     lines = "\n".join(json.dumps(row) for row in rows)
     path.write_text(json.dumps(rows, indent=1) if name.endswith(".json") else lines + "\n")
     return path
-
-
-def tokenizer(template: str | None = CHAT_TEMPLATE) -> PreTrainedTokenizerFast:
-    """A word is a token, every plain text begins with <s>, unknown words are dropped."""
-    words = Tokenizer(models.BPE({word: i for i, word in enumerate(WORDS)}, []))
-    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    words.add_tokens(WORDS[1:])
-    words.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
-    return PreTrainedTokenizerFast(tokenizer_object=words, bos_token="<s>", chat_template=template)
 
 
 SHAPES = {
@@ -185,41 +167,6 @@ def test_an_absent_file_and_a_folder_are_refused(tmp_path):
     for path in (tmp_path / "absent.jsonl", tmp_path):
         with pytest.raises(InputError, match="cannot be read"):
             read_prompts(path)
-
-
-def ids(text: str) -> list[int]:
-    return [WORDS.index(word) for word in text.split()]
-
-
-def test_plain_text_gets_the_special_tokens_of_the_tokenizer_and_no_template():
-    for template in (None, CHAT_TEMPLATE):
-        assert encode_prompt(tokenizer(template), HI, "none") == ids("<s> hi you")
-
-
-@pytest.mark.parametrize("template", ["chat", "auto"])
-def test_a_chat_template_is_used_where_there_is_one(template):
-    assert encode_prompt(tokenizer(), HI, template) == ids("<user> hi you <answer>")
-    expected = ids("<system> be brief <user> hi you <answer>")
-    assert encode_prompt(tokenizer(), HI, template, system="be brief") == expected
-
-
-@pytest.mark.parametrize("template", ["chat", "auto"])
-def test_without_a_chat_template_the_user_has_to_choose(template):
-    with pytest.raises(InputError, match="--template none"):
-        encode_prompt(tokenizer(None), HI, template)
-
-
-def test_what_cannot_be_encoded_is_refused():
-    with pytest.raises(InputError, match="a system prompt needs a chat template"):
-        encode_prompt(tokenizer(), HI, "none", system="be brief")
-    with pytest.raises(InputError, match="prompt 'a': the chat template refuses it"):
-        encode_prompt(tokenizer(), HI, "chat", system="you")
-    with pytest.raises(InputError, match="choose one of auto, chat, none"):
-        encode_prompt(tokenizer(), HI, "plain")  # type: ignore[arg-type]
-    bare = tokenizer()
-    bare.backend_tokenizer.post_processor = processors.Sequence([])
-    with pytest.raises(InputError, match="prompt 'a': the tokenizer makes no tokens of it"):
-        encode_prompt(bare, Prompt("a", "all", ("zzz",)), "none")
 
 
 def test_reading_prompts_loads_no_torch():

@@ -9,7 +9,8 @@ from treeopt.cli.decoding import DEMO_PROMPTS, Decoding
 from treeopt.cli.output import note
 from treeopt.cli.run import DEMO, ModelOptions
 from treeopt.errors import InputError
-from treeopt.measure.prompts import EncodedPrompt, encode_prompts, read_prompts
+from treeopt.measure.encode import EncodedPrompt, encode_prompts
+from treeopt.measure.prompts import read_prompts
 from treeopt.model.backbone import Backbone
 from treeopt.model.checkpoints import load_heads
 from treeopt.model.heads import MedusaHeads

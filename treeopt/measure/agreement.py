@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from treeopt.decode import PositionNoise
-from treeopt.measure.prompts import EncodedPrompt
+from treeopt.measure.encode import EncodedPrompt
 from treeopt.model.backbone import Backbone
 
 EXCUSED_MARGIN = 1e-4

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from treeopt.decode import Answer, Engine, PositionNoise
 from treeopt.measure.agreement import Divergence, first_divergence
-from treeopt.measure.prompts import EncodedPrompt
+from treeopt.measure.encode import EncodedPrompt
 from treeopt.model.backbone import Backbone
 from treeopt.model.heads import MedusaHeads
 from treeopt.model.hf_generate import timed_generate

@@ -9,8 +9,8 @@ from tqdm import tqdm
 from treeopt.artifact import provenance
 from treeopt.decode import Engine
 from treeopt.errors import MismatchError
+from treeopt.measure.encode import EncodedPrompt
 from treeopt.measure.generations import Generation, GenerationsFile
-from treeopt.measure.prompts import EncodedPrompt
 from treeopt.model.backbone import Backbone
 
 

@@ -1,18 +1,14 @@
-"""Prompt files, in the shapes people have them, and their way into token ids."""
+"""Prompt files, in the shapes people have them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
-
-from jinja2 import TemplateError
+from typing import Any
 
 from treeopt.artifact import sha256_bytes
 from treeopt.errors import InputError
 
-Template = Literal["auto", "chat", "none"]
-TEMPLATES: tuple[Template, ...] = get_args(Template)
 USERS = ("human", "user")
 SHAPES = (
     "a row is {prompt}, an MT-Bench question {question_id, turns}, an Alpaca row {instruction, input} or"
@@ -27,29 +23,6 @@ class Prompt:
     id: str
     category: str
     turns: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class EncodedPrompt:
-    """A prompt as the model reads it: token ids, ready for the answer to follow."""
-
-    id: str
-    category: str
-    ids: tuple[int, ...]
-
-
-class Tokenizer(Protocol):
-    """What `encode_prompt` needs of a transformers tokenizer."""
-
-    chat_template: Any
-
-    def encode(self, text: str) -> list[int]:
-        """Token ids, with the special tokens that the tokenizer adds by itself."""
-        ...
-
-    def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> Any:
-        """Token ids of a conversation."""
-        ...
 
 
 def read_prompts(path: str | Path) -> list[Prompt]:
@@ -75,59 +48,6 @@ def read_prompts(path: str | Path) -> list[Prompt]:
     if not prompts:
         raise InputError(f"{path}: no prompts in this file; {SHAPES}")
     return list(prompts.values())
-
-
-def encode_prompt(
-    tokenizer: Tokenizer, prompt: Prompt, template: Template, system: str | None = None
-) -> list[int]:
-    """Token ids of a prompt's first turn, ready for the answer to follow.
-
-    "chat" and "auto" use the tokenizer's chat template, which also places the special tokens; "none" takes
-    the text as it is. No template is ever guessed: without one, "none" has to be asked for.
-
-    Raises:
-        InputError: no chat template, one that refuses the conversation, a system prompt without a template,
-            or a text that encodes to nothing.
-    """
-    if template not in TEMPLATES:
-        raise InputError(f"template {template!r}: choose one of {', '.join(TEMPLATES)}")
-    if template == "none":
-        if system is not None:
-            raise InputError(
-                "template none: a system prompt needs a chat template; write it into the prompts"
-            )
-        ids = tokenizer.encode(prompt.turns[0])
-    else:
-        ids = _encode_chat(tokenizer, prompt, system)
-    if not ids:
-        raise InputError(f"prompt {prompt.id!r}: the tokenizer makes no tokens of it; remove it")
-    return ids
-
-
-def encode_prompts(
-    tokenizer: Tokenizer, prompts: Iterable[Prompt], template: Template, system: str | None = None
-) -> list[EncodedPrompt]:
-    """All prompts as `encode_prompt` has them."""
-    return [
-        EncodedPrompt(p.id, p.category, tuple(encode_prompt(tokenizer, p, template, system))) for p in prompts
-    ]
-
-
-def _encode_chat(tokenizer: Tokenizer, prompt: Prompt, system: str | None) -> list[int]:
-    if tokenizer.chat_template is None:
-        raise InputError(
-            "the tokenizer has no chat template; use --template none to take prompts as plain text"
-        )
-    messages = [{"role": "user", "content": prompt.turns[0]}]
-    if system is not None:
-        messages.insert(0, {"role": "system", "content": system})
-    try:
-        ids: list[int] = tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=True, return_dict=False
-        )
-    except TemplateError as error:
-        raise InputError(f"prompt {prompt.id!r}: the chat template refuses it ({error})") from error
-    return ids
 
 
 def _rows(path: str | Path) -> Iterator[tuple[str, Any]]:

@@ -17,6 +17,7 @@ from treeopt.errors import InputError, UnsupportedError
 from treeopt.model.attention import NAME as GROUPED_ATTENTION
 from treeopt.model.attention import stack_mask
 from treeopt.model.cache import CacheShape, TreeCache
+from treeopt.model.packed import pack
 from treeopt.model.sources import Loaded, load_source, random_weights, require_full_attention
 
 PREFILL_CHUNK = 512  # prompt tokens of one forward pass; bounds the mask's memory
@@ -58,8 +59,12 @@ class Backbone:
         device: str = "cpu",
         dtype: str = "float32",
         seed: int = 0,
+        trainable: bool = False,
     ) -> "Backbone":
-        """Load `source` (see `sources.load_source`), or random weights in the shape of the file `config`."""
+        """Load `source` (see `sources.load_source`), or random weights in the shape of the file `config`.
+
+        Unless `trainable`, weights on the CPU are packed for inference, and nothing can be differentiated.
+        """
         if dtype not in DTYPES:
             raise InputError(f"--dtype {dtype}: unknown; use one of {', '.join(DTYPES)}")
         try:
@@ -67,8 +72,12 @@ class Backbone:
         except (RuntimeError, AssertionError) as error:
             raise InputError(f"--device {device}: not available to torch {torch.__version__}") from error
         if config is not None:
-            return cls(random_weights(Path(config), device=device, dtype=DTYPES[dtype], seed=seed))
-        return cls(load_source(source, device=device, dtype=DTYPES[dtype]))
+            loaded = random_weights(Path(config), device=device, dtype=DTYPES[dtype], seed=seed)
+        else:
+            loaded = load_source(source, device=device, dtype=DTYPES[dtype])
+        if not trainable:
+            pack(loaded.model.requires_grad_(False))
+        return cls(loaded)
 
     @property
     def device(self) -> torch.device:

@@ -13,9 +13,9 @@ from treeopt.cli.session import Session
 from treeopt.cli.stages.replay import run_record
 from treeopt.decode import Answer
 from treeopt.errors import InputError
+from treeopt.measure.encode import EncodedPrompt
 from treeopt.measure.evaluate import HF_GENERATE, PLAIN, Run, evaluate
 from treeopt.measure.generations import Generation, read_generations, read_provenance
-from treeopt.measure.prompts import EncodedPrompt
 from treeopt.search.replay import Replay
 from treeopt.search.split import ALL, half_of
 from treeopt.tree import ROOT, Tree
