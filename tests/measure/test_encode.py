@@ -60,7 +60,7 @@ def test_what_cannot_be_encoded_is_refused():
     with pytest.raises(InputError, match="prompt 'a': the chat template refuses it"):
         encode_prompt(tokenizer(), HI, "chat", system="you")
     with pytest.raises(InputError, match="choose one of auto, chat, none"):
-        encode_prompt(tokenizer(), HI, "plain")  # type: ignore[arg-type]
+        encode_prompt(tokenizer(), HI, "plain")
     bare = tokenizer()
     bare.backend_tokenizer.post_processor = processors.Sequence([])
     with pytest.raises(InputError, match="prompt 'a': the tokenizer makes no tokens of it"):

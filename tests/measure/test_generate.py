@@ -3,8 +3,9 @@
 import pytest
 
 from tests import tiny
-from treeopt.decode import Engine
+from treeopt.decode import decode_queue
 from treeopt.errors import MismatchError
+from treeopt.measure import generate as module
 from treeopt.measure.encode import EncodedPrompt
 from treeopt.measure.generate import generate
 from treeopt.measure.generations import read_generations, read_provenance
@@ -40,25 +41,72 @@ def test_the_answer_of_cycle_ends_with_its_end_token(tmp_path):
     assert made[0].answer_ids == [3, 4, 5] and made[0].ended == "eos"
 
 
-def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
-    model, path, decode = tiny.backbone(), tmp_path / "g.jsonl", Engine.decode
-    whole = generate(model, prompts(), tmp_path / "whole.jsonl", max_new_tokens=8, batch_size=2)
-    calls = []
+class Interrupted:
+    """Decoding that is stopped from outside after so many answers; notes which it was asked for and gave."""
 
-    def interrupted(self, batch, names, limit):
-        calls.append(names)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return decode(self, batch, names, limit)
+    def __init__(self, after):
+        self.after, self.asked, self.given = after, [], []
 
-    monkeypatch.setattr(Engine, "decode", interrupted)
+    def __call__(self, engine, waiting, **options):
+        self.asked = [request.id for request in waiting]
+        for request, answer in decode_queue(engine, waiting, **options):
+            if len(self.given) == self.after:
+                raise KeyboardInterrupt
+            self.given.append(request.id)
+            yield request, answer
+
+
+@pytest.mark.parametrize("after", [0, 1, 4, 9])
+def test_an_interrupted_run_goes_on(after, tmp_path, monkeypatch):
+    model, path = tiny.backbone(), tmp_path / "g.jsonl"
+    asked, options = [*prompts(), *talks()], {"max_new_tokens": 8, "batch_size": 2}
+    whole = generate(model, asked, tmp_path / "whole.jsonl", **options)
+    first, second = Interrupted(after), Interrupted(None)
+    monkeypatch.setattr(module, "decode_queue", first)
     with pytest.raises(KeyboardInterrupt):
-        generate(model, prompts(), path, max_new_tokens=8, batch_size=2)
-    assert len(read_generations(path)) == 4
-    assert generate(model, prompts(), path, max_new_tokens=8, batch_size=2) == whole
-    again = [name for names in calls[3:] for name in names]
-    assert set(again).isdisjoint(name for names in calls[:2] for name in names), "nothing is answered twice"
-    assert generate(model, prompts(), path, max_new_tokens=8) == whole and len(calls) == 5
+        generate(model, asked, path, **options)
+    assert [g.key for g in read_generations(path)] == first.given if after else not path.exists()
+    monkeypatch.setattr(module, "decode_queue", second)
+    assert generate(model, asked, path, **options) == whole
+    assert set(second.given).isdisjoint(first.given), "nothing is answered twice"
+    assert generate(model, asked, path, **options) == whole and second.asked == []
+
+
+def talks():
+    """Conversations of two and three turns."""
+    return [
+        EncodedPrompt("t2", "c", (7, 8), ((11, 12),)),
+        EncodedPrompt("t3", "c", (9,), ((13,), (14, 15))),
+    ]
+
+
+def test_later_turns_follow_what_the_model_itself_said(tmp_path):
+    """Each turn's prompt is all before it, without the end token of an answer, which the template writes itself."""
+    model = tiny.cycle(end=5)
+    talk = EncodedPrompt("t", "c", (2,), ((0,), (6, 1)))
+    made = generate(model, [talk], tmp_path / "g.jsonl", max_new_tokens=4)
+    assert [(g.key, g.turn, g.prompt_ids, g.answer_ids, g.ended) for g in made] == [
+        ("t", 0, [2], [3, 4, 5], "eos"),
+        ("t#1", 1, [2, 3, 4, 0], [1, 2, 3, 4], "limit"),
+        ("t#2", 2, [2, 3, 4, 0, 1, 2, 3, 4, 6, 1], [2, 3, 4, 5], "eos"),
+    ]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_turns_are_those_of_plain_decoding(temperature, tmp_path):
+    model = tiny.backbone()
+    options = {"max_new_tokens": 6, "temperature": temperature, "seed": 3}
+    made = generate(model, [*talks(), *prompts()], tmp_path / "g.jsonl", batch_size=3, **options)
+    assert [g.key for g in made[:5]] == ["t2", "t2#1", "t3", "t3#1", "t3#2"]
+    for g in made:
+        assert g.answer_ids == tiny.plain_by_hand(model, g.prompt_ids, 6, g.key, temperature, 3)
+
+
+def test_a_turn_without_room_is_left_out(tmp_path):
+    model = tiny.backbone()
+    long = EncodedPrompt("t", "c", (7,) * (tiny.LIMIT - 4), ((8,) * 9, (8,)))
+    made = generate(model, [long], tmp_path / "g.jsonl", max_new_tokens=3)
+    assert [g.key for g in made] == ["t"]
 
 
 def test_the_origin_is_kept(tmp_path):

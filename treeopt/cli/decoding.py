@@ -11,7 +11,7 @@ from treeopt.errors import MismatchError
 
 DEMO_PROMPTS = DEMO / "prompts.jsonl"
 DEMO_SETTINGS = DEMO / "settings.json"
-DEFAULTS = {"template": "auto", "max_new_tokens": 128, "temperature": 0.0, "seed": 0}
+DEFAULTS = {"template": "auto", "turns": None, "max_new_tokens": 128, "temperature": 0.0, "seed": 0}
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Decoding:
 
     prompts: Path
     template: str
+    turns: int | None
     max_new_tokens: int
     temperature: float
     seed: int

@@ -22,6 +22,7 @@ class Requested:
 
     prompts: Path | None = None
     template: str | None = None
+    turns: int | None = None
     max_new_tokens: int | None = None
     temperature: float | None = None
     seed: int | None = None
@@ -115,12 +116,18 @@ _DECODING = (
         "--prompts",
         type=FILE,
         metavar="FILE",
-        help="Prompts: JSON lines, MT-Bench, Alpaca or ShareGPT.  [default: the run's, then the demo's]",
+        help="Prompts: JSON lines, MT-Bench, Alpaca or ShareGPT. Rows without text are skipped, other flaws"
+        " repaired, and both are named.  [default: the run's, then the demo's]",
     ),
     click.option(
         "--template",
         type=click.Choice(["auto", "chat", "none"]),
         help="Chat template: auto and chat use the tokenizer's own, none takes prompts as plain text.",
+    ),
+    click.option(
+        "--turns",
+        type=WHOLE,
+        help="Turns of a conversation to answer, where prompts have several.  [default: the run's, then all]",
     ),
     click.option(
         "--max-new-tokens", type=WHOLE, help="Length limit of an answer.  [default: the run's, then 128]"

@@ -1,20 +1,23 @@
 """The model at work: backbone, heads and prompts, each loaded once and only when a stage needs it."""
 
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from treeopt.cli.decoding import DEMO_PROMPTS, Decoding
-from treeopt.cli.output import note
+from treeopt.cli.output import note, warn
 from treeopt.cli.run import DEMO, ModelOptions
 from treeopt.errors import InputError
 from treeopt.measure.encode import EncodedPrompt, encode_prompts
-from treeopt.measure.prompts import read_prompts
+from treeopt.measure.prompts import Prompt, read_prompts
 from treeopt.model.backbone import Backbone
 from treeopt.model.checkpoints import load_heads
 from treeopt.model.heads import MedusaHeads
 from treeopt.search.split import ALL, half_of
+
+NAMED = 5
+"""Malformed rows of a prompt file that a warning names; `treeopt inspect` lists all."""
 
 
 class Session:
@@ -23,6 +26,7 @@ class Session:
     def __init__(self, source: ModelOptions) -> None:
         self.source = source
         self.run = source.run
+        self._read = cache(read_with_warnings)
         from transformers import logging
 
         logging.set_verbosity_error()
@@ -71,12 +75,17 @@ class Session:
             )
         if decoding.prompts == DEMO_PROMPTS and not self.source.is_demo:
             note(f"prompts: no --prompts given, so the demo's ({DEMO_PROMPTS})")
-        prompts = [p for p in read_prompts(decoding.prompts) if split in (ALL, half_of(p.id))]
+        prompts = [p for p in self._read(decoding.prompts) if split in (ALL, half_of(p.id))]
         if not prompts:
             raise InputError(
                 f"{decoding.prompts}: no prompt is in the {split} half; add some, or --split all"
             )
-        return encode_prompts(self.backbone.tokenizer, prompts, decoding.template)  # type: ignore[arg-type]
+        return encode_prompts(
+            self.backbone.tokenizer,
+            prompts,
+            decoding.template,  # type: ignore[arg-type]
+            turns=decoding.turns,
+        )
 
     def facts(self, *, heads: bool = True) -> dict[str, Any]:
         """Where what this session measures comes from."""
@@ -96,3 +105,13 @@ class Session:
             "transformers": version("transformers"),
             "asked": self.source.asked() or None,
         }
+
+
+def read_with_warnings(path: Path) -> list[Prompt]:
+    """The prompts of a file, after one warning for all rows that were skipped and one for those repaired."""
+    file = read_prompts(path)
+    for done, notes in (("skipped", file.skipped), ("repaired", file.repaired)):
+        if notes:
+            named = ", ".join(notes[:NAMED]) + (", ..." if len(notes) > NAMED else "")
+            warn(f"{path}: {len(notes)} {'row' if len(notes) == 1 else 'rows'} {done}: {named}")
+    return file.prompts

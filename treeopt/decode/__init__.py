@@ -2,5 +2,6 @@
 
 from treeopt.decode.engine import Answer, Engine, State
 from treeopt.decode.noise import PositionNoise
+from treeopt.decode.queue import Request, decode_queue
 
-__all__ = ["Answer", "Engine", "PositionNoise", "State"]
+__all__ = ["Answer", "Engine", "PositionNoise", "Request", "State", "decode_queue"]

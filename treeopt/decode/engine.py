@@ -35,6 +35,19 @@ class Answer:
     ended: str = ""
     seconds: float = 0.0
 
+    def extend(self, tokens: list[int], limit: int, end_tokens: frozenset[int]) -> None:
+        """Add a step's tokens up to the end token and the limit; only what is kept is counted."""
+        tokens = tokens[: limit - len(self.tokens)]
+        end = next((i for i, token in enumerate(tokens) if token in end_tokens), None)
+        if end is not None:
+            tokens = tokens[: end + 1]
+        self.tokens += tokens
+        self.step_tokens.append(len(tokens))
+        if end is not None:
+            self.ended = "eos"
+        elif len(self.tokens) == limit:
+            self.ended = "limit"
+
 
 @dataclass
 class State:
@@ -46,6 +59,7 @@ class State:
     drafts: torch.Tensor | None  # [B, K * width]
     offsets: list[int]  # answer position of each root
 
+    @torch.inference_mode()
     def drop_rows(self, dropped: Sequence[int]) -> list[int]:
         """Drop rows; returns, for each that is left, its index before."""
         order = self.cache.drop_rows(dropped)
@@ -92,8 +106,7 @@ class Engine:
     ) -> list[Answer]:
         """Answers of a batch of prompts (token ids), each to its end token or to `max_new_tokens`, neither exceeded."""
         limits = [
-            self._limit(prompt, name, max_new_tokens)
-            for prompt, name in zip(prompts, prompt_ids, strict=True)
+            self.limit(prompt, name, max_new_tokens) for prompt, name in zip(prompts, prompt_ids, strict=True)
         ]
         state = self.start(prompts, prompt_ids, max(limits))
         answers = [Answer() for _ in prompts]
@@ -102,7 +115,7 @@ class Engine:
         while active:
             emitted = self.step(state)
             for row, tokens in zip(active, emitted, strict=True):
-                self._extend(answers[row], tokens, limits[row])
+                answers[row].extend(tokens, limits[row], self.backbone.end_tokens)
             finished = [row for row, answer in enumerate(active) if answers[answer].ended]
             if finished:
                 now = time.perf_counter() - started
@@ -122,6 +135,19 @@ class Engine:
             [self.backbone.prefill(prompt, cache, row) for row, prompt in enumerate(prompts)]
         )
         return self.begin(cache, hidden, prompt_ids)
+
+    @torch.inference_mode()
+    def refill(
+        self, state: State, row: int, prompt: Sequence[int], prompt_id: str, max_new_tokens: int
+    ) -> None:
+        """Put another prompt into a row whose answer has ended."""
+        state.cache.clear(row)
+        state.cache.reserve(len(prompt) + max_new_tokens + self.buffers.tree.size)
+        hidden = self.backbone.prefill(prompt, state.cache, row)
+        fresh = self.begin(state.cache, hidden[None], [prompt_id])
+        state.prompt_ids[row], state.roots[row], state.offsets[row] = prompt_id, fresh.roots[0], 0
+        if state.drafts is not None and fresh.drafts is not None:
+            state.drafts[row] = fresh.drafts[0]
 
     @torch.inference_mode()
     def begin(self, cache: TreeCache, hidden: torch.Tensor, prompt_ids: Sequence[str]) -> State:
@@ -166,8 +192,8 @@ class Engine:
         mark("accept")
         return [[row[node] for node in path] for row, path in zip(token_rows, paths, strict=True)]
 
-    def _limit(self, prompt: Sequence[int], name: str, max_new_tokens: int) -> int:
-        """How many tokens this prompt's answer may have."""
+    def limit(self, prompt: Sequence[int], name: str, max_new_tokens: int) -> int:
+        """How many tokens this prompt's answer may have; InputError for a prompt that cannot be decoded."""
         if not prompt:
             raise InputError(f"prompt {name}: no tokens; an empty prompt cannot be decoded")
         room = self.backbone.context_limit - len(prompt)
@@ -178,19 +204,6 @@ class Engine:
         if not all(0 <= token < self.backbone.vocabulary for token in prompt):
             raise InputError(f"prompt {name}: token ids outside the vocabulary of {self.backbone.vocabulary}")
         return min(room, max_new_tokens)
-
-    def _extend(self, answer: Answer, tokens: list[int], limit: int) -> None:
-        """Add a step's tokens up to the end token and the limit; only what is kept is counted."""
-        tokens = tokens[: limit - len(answer.tokens)]
-        end = next((i for i, token in enumerate(tokens) if token in self.backbone.end_tokens), None)
-        if end is not None:
-            tokens = tokens[: end + 1]
-        answer.tokens += tokens
-        answer.step_tokens.append(len(tokens))
-        if end is not None:
-            answer.ended = "eos"
-        elif len(answer.tokens) == limit:
-            answer.ended = "limit"
 
     def _tokens(self, state: State) -> torch.Tensor:
         """[B, N]: each row's root and the guesses that its tree's nodes stand for."""

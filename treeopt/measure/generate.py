@@ -1,16 +1,18 @@
 """`treeopt generate`: the backbone's own answers, which are the text that calibration and training use."""
 
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from treeopt.artifact import provenance
-from treeopt.decode import Engine
+from treeopt.decode import Engine, Request, decode_queue
 from treeopt.errors import MismatchError
 from treeopt.measure.encode import EncodedPrompt
-from treeopt.measure.generations import Generation, GenerationsFile
+from treeopt.measure.generations import Generation, GenerationsFile, turn_key
 from treeopt.model.backbone import Backbone
 
 
@@ -25,10 +27,12 @@ def generate(
     batch_size: int = 16,
     **facts: Any,
 ) -> list[Generation]:
-    """Answer all prompts by plain decoding, in batches of like length; answers that `path` already holds are kept.
+    """Answer all turns of all prompts by plain decoding; answers that `path` already holds are kept.
 
-    Each batch is appended to `path` as it finishes, so an interrupted run loses at most one batch. The text of an
-    answer does not depend on its batch: sampling noise is keyed by (seed, id, position).
+    Prompts of like length are decoded together, conversations first, and the next takes its place as one ends. Each
+    answer is appended to `path` as it ends, so an interrupted run loses no more than those under way. The text of an
+    answer does not depend on its neighbours: sampling noise is keyed by (seed, id and turn, position). A later turn
+    for which the context has no room is left out.
 
     Errors: MismatchError when `path` was made with another model or other settings, or answers another prompt
     under the id of one of these.
@@ -44,22 +48,61 @@ def generate(
         **facts,
     )
     file = GenerationsFile(path, origin)
-    for prompt in prompts:
-        if prompt.id in file.done and file.done[prompt.id].prompt_ids != list(prompt.ids):
-            raise MismatchError(
-                f"{path}: answers another prompt with the id {prompt.id!r}; name another file"
-            )
     engine = Engine(backbone, temperature=temperature, seed=seed)
-    waiting = sorted((p for p in prompts if p.id not in file.done), key=lambda p: len(p.ids), reverse=True)
-    with tqdm(total=len(waiting), desc="generate", unit="answer", disable=None) as progress:
-        for low in range(0, len(waiting), batch_size):
-            batch = waiting[low : low + batch_size]
-            answers = engine.decode([p.ids for p in batch], [p.id for p in batch], max_new_tokens)
-            made = [
-                Generation(p.id, p.category, 0, list(p.ids), answer.tokens, answer.ended)
-                for p, answer in zip(batch, answers, strict=True)
-            ]
-            file.append(made)
-            file.done |= {generation.key: generation for generation in made}
-            progress.update(len(batch))
-    return [file.done[p.id] for p in prompts]
+    asked = {prompt.id: prompt for prompt in prompts}
+    first = {
+        prompt.id: turn for prompt in prompts if (turn := _next_turn(backbone, prompt, file)) is not None
+    }
+    order = sorted(first.values(), key=lambda turn: (-turn.left, -len(turn.tokens)))
+    waiting = deque(Request(turn.key, turn.tokens) for turn in order)
+    turns = {turn.key: turn for turn in order}
+    with tqdm(total=sum(turn.left for turn in order), desc="generate", unit="answer", disable=None) as bar:
+        for request, answer in decode_queue(engine, waiting, rows=batch_size, max_new_tokens=max_new_tokens):
+            turn = turns[request.id]
+            prompt = asked[turn.id]
+            made = Generation(
+                turn.id, prompt.category, turn.number, list(turn.tokens), answer.tokens, answer.ended
+            )
+            file.append([made])
+            bar.update()
+            following = _next_turn(backbone, prompt, file)
+            if following is not None:
+                turns[following.key] = following
+                waiting.appendleft(Request(following.key, following.tokens))
+    keys = (turn_key(p.id, number) for p in prompts for number in range(1 + len(p.later)))
+    return [file.done[key] for key in keys if key in file.done]
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A turn that is to be answered next, and how many of its conversation are left with it."""
+
+    id: str
+    number: int
+    tokens: tuple[int, ...]
+    left: int
+
+    @property
+    def key(self) -> str:
+        return turn_key(self.id, self.number)
+
+
+def _next_turn(backbone: Backbone, prompt: EncodedPrompt, file: GenerationsFile) -> _Turn | None:
+    """The first turn without an answer, behind all that was said before; None where there is none, or no room.
+
+    An answer's end token is left out of the text that later turns follow: the template closes a turn in its own way.
+    """
+    tokens = list(prompt.ids)
+    for number in range(1 + len(prompt.later)):
+        done = file.done.get(turn_key(prompt.id, number))
+        if done is None:
+            fits = number == 0 or len(tokens) < backbone.context_limit
+            return _Turn(prompt.id, number, tuple(tokens), 1 + len(prompt.later) - number) if fits else None
+        if done.prompt_ids != tokens:
+            raise MismatchError(
+                f"{file.path}: answers another prompt with the id {done.key!r}; name another file"
+            )
+        if number < len(prompt.later):
+            said = done.answer_ids[: -1 if done.ended == "eos" else None]
+            tokens += [*said, *prompt.later[number]]
+    return None

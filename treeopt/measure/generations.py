@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from treeopt.artifact import read_json, require_match, write_json
 from treeopt.errors import InputError
+from treeopt.measure.prompts import HALF_SURROGATE
 from treeopt.search.split import ALL, half_of
 
 ENDED = ("eos", "limit")
@@ -30,7 +31,12 @@ class Generation:
     @property
     def key(self) -> str:
         """The name of this answer among all: the prompt's id, with the turn for follow-ups."""
-        return self.id if self.turn == 0 else f"{self.id}#{self.turn}"
+        return turn_key(self.id, self.turn)
+
+
+def turn_key(prompt_id: str, turn: int) -> str:
+    """How an answer is called: by its prompt's id, with the turn (from 0) for follow-ups."""
+    return prompt_id if turn == 0 else f"{prompt_id}#{turn}"
 
 
 def meta_path(path: Path) -> Path:
@@ -38,13 +44,23 @@ def meta_path(path: Path) -> Path:
     return path.with_suffix(".meta.json")
 
 
-def read_generations(path: Path, *, vocabulary: int | None = None, split: str = ALL) -> list[Generation]:
+def read_generations(
+    path: Path,
+    *,
+    vocabulary: int | None = None,
+    end_tokens: frozenset[int] | None = None,
+    split: str = ALL,
+) -> list[Generation]:
     """All answers of a file, or those of one half of the prompts.
 
+    A row that does not say how its answer `ended` is told by its last id where the model's `end_tokens` are known,
+    and is "limit" otherwise.
+
     Errors: InputError naming file and line for what is no answer: not JSON, fields missing, ids outside the
-    vocabulary, an empty answer. The last line may be half-written, as an interrupted run leaves it: it is ignored.
+    vocabulary, an empty answer, one that goes on behind an end token or did not end as `ended` says. The last line
+    may be half-written, as an interrupted run leaves it: it is ignored.
     """
-    generations = [generation for _, generation in _rows(path, vocabulary)]
+    generations = [generation for _, generation in _rows(path, vocabulary, end_tokens)]
     if not generations:
         raise InputError(f"{path}: holds no answers; `treeopt generate` makes this file")
     seen: set[str] = set()
@@ -82,10 +98,11 @@ class GenerationsFile:
         self._lock = self._locked()
         if path.is_file():
             self._drop_half_line()
-            self.done = {generation.key: generation for _, generation in _rows(path, None)}
+            self.done = {generation.key: generation for _, generation in _rows(path)}
 
     def append(self, generations: Iterable[Generation]) -> None:
-        """Add answers; when this returns they are on the disk."""
+        """Add answers, on the disk and in `done`; when this returns they are on the disk."""
+        generations = list(generations)
         lines = "".join(json.dumps(asdict(generation)) + "\n" for generation in generations)
         try:
             with self.path.open("a", encoding="utf-8") as file:
@@ -94,6 +111,7 @@ class GenerationsFile:
                 os.fsync(file.fileno())
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written ({error.strerror})") from error
+        self.done |= {generation.key: generation for generation in generations}
 
     def _locked(self) -> IO[bytes]:
         """The origin's file, locked for as long as this object lives; InputError where another run has it."""
@@ -113,7 +131,9 @@ class GenerationsFile:
             os.truncate(self.path, whole)
 
 
-def _rows(path: Path, vocabulary: int | None) -> Iterator[tuple[int, Generation]]:
+def _rows(
+    path: Path, vocabulary: int | None = None, end_tokens: frozenset[int] | None = None
+) -> Iterator[tuple[int, Generation]]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -122,16 +142,22 @@ def _rows(path: Path, vocabulary: int | None) -> Iterator[tuple[int, Generation]
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
+        where = f"{path}, line {number}"
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if number == len(lines):
                 return
-            raise InputError(f"{path}, line {number}: not JSON ({error})") from error
-        yield number, _generation(row, f"{path}, line {number}", vocabulary)
+            raise InputError(f"{where}: not JSON ({error})") from error
+        generation = _generation(row, where, vocabulary, end_tokens)
+        if end_tokens is not None:
+            _require_whole(generation, where, end_tokens)
+        yield number, generation
 
 
-def _generation(row: Any, where: str, vocabulary: int | None) -> Generation:
+def _generation(
+    row: Any, where: str, vocabulary: int | None, end_tokens: frozenset[int] | None
+) -> Generation:
     if not isinstance(row, dict):
         raise InputError(f"{where}: not an object with id, prompt_ids and answer_ids")
     if missing := [name for name in ("id", "prompt_ids", "answer_ids") if name not in row]:
@@ -146,16 +172,50 @@ def _generation(row: Any, where: str, vocabulary: int | None) -> Generation:
             raise InputError(f"{where}: {name} must be a list of token ids, at least one")
         if vocabulary is not None and max(ids) >= vocabulary:
             raise InputError(f"{where}: {name} holds {max(ids)}, outside the vocabulary of {vocabulary}")
-    turn, ended = row.get("turn", 0), row.get("ended", "limit")
+    by_ids = "eos" if row["answer_ids"][-1] in (end_tokens or ()) else "limit"
+    turn, ended, category = row.get("turn", 0), row.get("ended", by_ids), row.get("category")
     if type(turn) is not int or turn < 0:
         raise InputError(f"{where}: turn is {turn!r}; it is a whole number from 0")
     if ended not in ENDED:
         raise InputError(f"{where}: ended is {ended!r}; it is one of {', '.join(ENDED)}")
     return Generation(
-        id=str(row["id"]),
-        category=str(row.get("category", "all")),
+        id=_id(row["id"], where),
+        category="all" if category is None else str(category),
         turn=turn,
         prompt_ids=row["prompt_ids"],
         answer_ids=row["answer_ids"],
         ended=ended,
     )
+
+
+def _id(given: Any, where: str) -> str:
+    if type(given) is int:
+        return str(given)
+    if not isinstance(given, str) or not given.strip():
+        raise InputError(
+            f"{where}: id is {given!r:.40}; it is a text that is not empty, or a whole number"
+        )
+    if HALF_SURROGATE.search(given):
+        raise InputError(f"{where}: id {given!a:.40} has half a surrogate pair; give it another")
+    return given
+
+
+def _require_whole(generation: Generation, where: str, end_tokens: frozenset[int]) -> None:
+    """InputError for an answer that goes on behind an end token, or whose `ended` its last id contradicts."""
+    ids, ended = generation.answer_ids, generation.ended
+    early = next((i for i, token in enumerate(ids[:-1]) if token in end_tokens), None)
+    if early is not None:
+        raise InputError(
+            f"{where}: answer_ids goes on behind the end token {ids[early]}, its number {early + 1} of {len(ids)};"
+            " cut it there"
+        )
+    if ended == "eos" and ids[-1] not in end_tokens:
+        known = ", ".join(map(str, sorted(end_tokens))) or "none"
+        raise InputError(
+            f"{where}: ended is eos, but the last of answer_ids is {ids[-1]} and the model's end tokens are {known};"
+            " the answer was cut: end it with its end token, or set ended to limit"
+        )
+    if ended == "limit" and ids[-1] in end_tokens:
+        raise InputError(
+            f"{where}: ended is limit, but answer_ids ends with the end token {ids[-1]}; set ended to eos"
+        )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn import functional
 from transformers import Cache
 
 
@@ -109,6 +110,16 @@ class TreeCache(Cache):
         self.keys, self.values = self.keys[:, :left], self.values[:, :left]
         self.lengths = [self.lengths[row] for row in order]
         return order
+
+    def clear(self, row: int) -> None:
+        """Forget what a row holds."""
+        self.lengths[row] = 0
+
+    def reserve(self, capacity: int) -> None:
+        """Make room for at least `capacity` columns."""
+        missing = capacity - self.capacity
+        if missing > 0:
+            self.keys, self.values = (functional.pad(s, (0, 0, 0, missing)) for s in (self.keys, self.values))
 
     def truncate(self, length: int) -> None:
         """Forget what lies behind the first `length` tokens of every row (the profiler's rewind)."""

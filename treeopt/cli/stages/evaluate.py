@@ -71,7 +71,8 @@ def _made_elsewhere(session: Session, decoding: Decoding) -> list[Generation]:
     path = session.run.generations
     if decoding.prompts != DEMO_PROMPTS or not path.is_file() or read_provenance(path):
         return []
-    return read_generations(path, vocabulary=session.backbone.vocabulary)
+    backbone = session.backbone
+    return read_generations(path, vocabulary=backbone.vocabulary, end_tokens=backbone.end_tokens)
 
 
 def own_prompts(answers: Sequence[Generation], split: str) -> list[EncodedPrompt]:

@@ -33,7 +33,7 @@ def ensure_generations(
             warn(f"{path}: answers of {made.get('dtype')}, now {backbone.dtype_name}; the texts may differ")
     else:
         meta_path(path).unlink(missing_ok=True)
-    apart = {name: facts[name] for name in ("template", "prompt_file", "prompts_sha256")}
+    apart = {name: facts[name] for name in ("template", "turns", "prompt_file", "prompts_sha256")}
     prompts = session.prompts(decoding)
     before = path.stat().st_size if path.is_file() else None
     answers = generate(
@@ -47,6 +47,11 @@ def ensure_generations(
         **apart,
         **session.versions(),
     )
+    left_out = sum(1 + len(prompt.later) for prompt in prompts) - len(answers)
+    if left_out:
+        warn(
+            f"generate: {left_out} later turns left out, as {backbone.name} takes {backbone.context_limit} tokens"
+        )
     if path.stat().st_size == before:
         note(f"generate: {path} is kept, all {len(answers)} answers are there")
     return answers

@@ -24,6 +24,8 @@ from treeopt.tree import Tree
 from treeopt.view.tables import accuracy_table, runs_table, table
 from treeopt.view.tree import draw
 
+PROMPTS = "prompts"
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -44,6 +46,8 @@ def inspect(source: str, accuracy: str | None = None, *, cumulative: bool = Fals
         return kinds[path.suffix.lower()](path)
     values = read_accuracy(accuracy, cumulative=cumulative) if accuracy else None
     kind = None if name or values else _kind(path)
+    if kind == PROMPTS:
+        return _prompts(path)
     if kind in _ARTIFACTS:
         describe, following = _ARTIFACTS[kind]
         return Seen(load_json(path), describe(path), following)
@@ -74,10 +78,12 @@ def _values(tree: Tree, path: Path, accuracy: AccuracyTable | None) -> Mapping[T
 
 
 def _kind(path: Path) -> str | None:
-    """The kind of artifact, where the file is one."""
+    """The kind of artifact, where the file is one; PROMPTS for a list of objects."""
     if path.suffix.lower() != ".json":
         return None
     content = load_json(path)
+    if isinstance(content, list) and any(isinstance(entry, dict) for entry in content):
+        return PROMPTS
     return str(content.get("kind")) if isinstance(content, dict) else None
 
 
@@ -102,16 +108,35 @@ def _ranks(path: Path) -> Seen:
 
 def _lines(path: Path) -> Seen:
     """Answers, or prompts."""
-    from treeopt.measure.generations import read_generations, read_provenance
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            answers = '"answer_ids"' in file.readline()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    return _generations(path) if answers else _prompts(path)
+
+
+def _prompts(path: Path) -> Seen:
+    """How many of each category, and every row that was skipped or repaired."""
     from treeopt.measure.prompts import read_prompts
 
-    with path.open(encoding="utf-8", errors="replace") as file:
-        if '"answer_ids"' not in file.readline():
-            prompts = read_prompts(path)
-            categories = Counter(prompt.category for prompt in prompts)
-            content = {"prompts": len(prompts), "categories": dict(categories)}
-            text = f"{len(prompts)} prompts; categories: {_counts(categories)}"
-            return Seen(content, text, ("generate", "--prompts", str(path)))
+    file = read_prompts(path)
+    categories = Counter(prompt.category for prompt in file.prompts)
+    content = {
+        "prompts": len(file.prompts),
+        "categories": dict(categories),
+        "skipped": file.skipped,
+        "repaired": file.repaired,
+    }
+    lines = [f"{len(file.prompts)} prompts; categories: {_counts(categories)}"]
+    for done, notes in (("skipped", file.skipped), ("repaired", file.repaired)):
+        lines += [f"\n{len(notes)} {done}:", *(f"  {note}" for note in notes)] if notes else []
+    return Seen(content, "\n".join(lines), ("generate", "--prompts", str(path)))
+
+
+def _generations(path: Path) -> Seen:
+    from treeopt.measure.generations import read_generations, read_provenance
+
     answers = read_generations(path)
     lengths = [len(answer.answer_ids) for answer in answers]
     ended = Counter(answer.ended for answer in answers)

@@ -40,7 +40,9 @@ def train_heads(
         answers = [a for a in ensure_generations(session, decoding) if split in (ALL, half_of(a.id))]
     else:
         require_match(str(generations), read_provenance(generations), "the model", session.facts(heads=False))
-        answers = read_generations(generations, vocabulary=backbone.vocabulary, split=split)
+        answers = read_generations(
+            generations, vocabulary=backbone.vocabulary, end_tokens=backbone.end_tokens, split=split
+        )
     if not answers:
         raise InputError(f"no answer is in the {split} half of the prompts; add prompts, or take --split all")
     log.unlink(missing_ok=True)
