@@ -33,7 +33,9 @@ def main(trees: tuple[str, ...], published: Path | None) -> None:
     heads = load_heads(DEMO / "heads", backbone)
     settings = json.loads((DEMO / "settings.json").read_text())
     temperature, limit = settings["temperature"], settings["max_new_tokens"]
-    prompts = [prompt for prompt in read_prompts(DEMO / "prompts.jsonl") if half_of(prompt.id) == EVALUATE]
+    prompts = [
+        prompt for prompt in read_prompts(DEMO / "prompts.jsonl").prompts if half_of(prompt.id) == EVALUATE
+    ]
     encoded = encode_prompts(backbone.tokenizer, prompts, "none")
     plain = Engine(backbone, temperature=temperature)
     answers = [plain.decode([p.ids], [p.id], limit)[0] for p in encoded]

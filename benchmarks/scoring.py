@@ -75,7 +75,8 @@ def main(answers: int, rounds: int) -> None:
     backbone = Backbone.load()
     heads = load_heads(DEMO / "heads", backbone)
     settings = json.loads((DEMO / "settings.json").read_text())
-    prompts = encode_prompts(backbone.tokenizer, read_prompts(DEMO / "prompts.jsonl"), "none")[:answers]
+    asked = read_prompts(DEMO / "prompts.jsonl").prompts[:answers]
+    prompts = encode_prompts(backbone.tokenizer, asked, "none")
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         generations = generate(

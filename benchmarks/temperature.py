@@ -30,7 +30,7 @@ def main() -> None:
     backbone = Backbone.load()
     heads = load_heads(DEMO / "heads", backbone)
     limit = json.loads((DEMO / "settings.json").read_text())["max_new_tokens"]
-    prompts = encode_prompts(backbone.tokenizer, read_prompts(DEMO / "prompts.jsonl"), "none")
+    prompts = encode_prompts(backbone.tokenizer, read_prompts(DEMO / "prompts.jsonl").prompts, "none")
     result = {}
     for temperature in TEMPERATURES:
         engine = Engine(backbone, temperature=temperature)

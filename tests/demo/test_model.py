@@ -40,7 +40,9 @@ def heads(backbone) -> MedusaHeads:
 
 @pytest.fixture(scope="module")
 def prompts(backbone) -> list[EncodedPrompt]:
-    rows = [prompt for prompt in read_prompts(DEMO / "prompts.jsonl") if half_of(prompt.id) == EVALUATE]
+    rows = [
+        prompt for prompt in read_prompts(DEMO / "prompts.jsonl").prompts if half_of(prompt.id) == EVALUATE
+    ]
     return encode_prompts(backbone.tokenizer, rows, SETTINGS["template"])
 
 

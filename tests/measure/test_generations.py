@@ -1,9 +1,12 @@
 """The generations file: written as answers finish, taken up again, refused where something does not belong."""
 
 import json
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from treeopt.errors import InputError, MismatchError
 from treeopt.measure.generations import (
@@ -81,7 +84,7 @@ def test_other_settings_are_refused_by_name(name, tmp_path):
 
 
 def test_a_file_made_elsewhere_needs_little(tmp_path):
-    path = write(tmp_path, {"id": 7, "prompt_ids": [1], "answer_ids": [2]}, "\n")
+    path = write(tmp_path, {"id": 7, "category": None, "prompt_ids": [1], "answer_ids": [2]}, "\n")
     assert read_generations(path) == [Generation("7", "all", 0, [1], [2], "limit")]
     assert read_provenance(path) == {}
 
@@ -101,6 +104,11 @@ def test_a_file_made_elsewhere_needs_little(tmp_path):
         (ROW | {"ended": "stopped"}, "line 2: ended is 'stopped'"),
         (ROW | {"turn": "first"}, "line 2: turn is 'first'"),
         (ROW | {"turn": None}, "line 2: turn is None"),
+        (ROW | {"id": ""}, "line 2: id is ''; it is a text"),
+        (ROW | {"id": None}, "line 2: id is None"),
+        (ROW | {"id": 1.5}, "line 2: id is 1.5"),
+        (ROW | {"id": "\ud83d"}, "line 2: id '.ud83d' has half a surrogate pair"),
+        ("[" * 100_000 + "\n", "line 2: not JSON"),
         (ROW | {"id": "x"}, "two answers have the id 'x'"),
     ],
 )
@@ -109,6 +117,48 @@ def test_a_malformed_row_is_refused_by_file_and_line(row, message, tmp_path):
     with pytest.raises(InputError, match=message) as caught:
         read_generations(path, vocabulary=50)
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+END = frozenset({7, 9})
+
+
+@pytest.mark.parametrize(
+    ("ids", "ended", "message"),
+    [
+        (
+            [4, 5],
+            "eos",
+            "ended is eos, but the last of answer_ids is 5 and the model's end tokens are 7, 9; ",
+        ),
+        ([4, 7], "limit", "ended is limit, but answer_ids ends with the end token 7; set ended to eos"),
+        ([4, 9, 5], "limit", "goes on behind the end token 9, its number 2 of 3; cut it there"),
+        ([7, 7], "eos", "goes on behind the end token 7, its number 1 of 2; cut it there"),
+    ],
+)
+def test_an_answer_that_did_not_end_as_it_says_is_refused_by_line(ids, ended, message, tmp_path):
+    row = ROW | {"answer_ids": ids, "ended": ended}
+    path = write(tmp_path, ROW | {"id": "x"}, row)
+    assert len(read_generations(path)) == 2, "nobody knows the end tokens"
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
+        read_generations(path, end_tokens=END)
+    assert str(caught.value).startswith(f"{path}, line 2: ") and "\n" not in str(caught.value)
+
+
+def test_a_model_without_end_tokens_ends_no_answer(tmp_path):
+    with pytest.raises(InputError, match="end tokens are none"):
+        read_generations(write(tmp_path, ROW | {"ended": "eos"}), end_tokens=frozenset())
+    assert read_generations(write(tmp_path, ROW), end_tokens=frozenset()) == [answer("a")]
+
+
+@given(st.lists(st.integers(0, 9), min_size=1))
+def test_how_an_answer_ended_is_told_by_its_ids(tmp_path_factory, ids):
+    cut = next((i + 1 for i, token in enumerate(ids) if token in END), len(ids))
+    row = {"id": "a", "prompt_ids": [7], "answer_ids": ids[:cut]}
+    path = write(tmp_path_factory.mktemp("answers"), row)
+    (made,) = read_generations(path, end_tokens=END)
+    assert made.ended == ("eos" if ids[cut - 1] in END else "limit")
+    path = write(path.parent, row | {"ended": made.ended})
+    assert read_generations(path, end_tokens=END) == [made]
 
 
 def test_files_that_hold_nothing(tmp_path):

@@ -192,9 +192,7 @@ def _id(given: Any, where: str) -> str:
     if type(given) is int:
         return str(given)
     if not isinstance(given, str) or not given.strip():
-        raise InputError(
-            f"{where}: id is {given!r:.40}; it is a text that is not empty, or a whole number"
-        )
+        raise InputError(f"{where}: id is {given!r:.40}; it is a text that is not empty, or a whole number")
     if HALF_SURROGATE.search(given):
         raise InputError(f"{where}: id {given!a:.40} has half a surrogate pair; give it another")
     return given
