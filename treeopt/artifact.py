@@ -27,6 +27,7 @@ MADE_BY = {
     "latency": "treeopt profile",
     "choice": "treeopt choose",
     "evaluation": "treeopt evaluate",
+    "training": "treeopt train",
 }
 """The command that makes each kind of artifact."""
 
@@ -64,6 +65,16 @@ def provenance(**facts: Any) -> dict[str, Any]:
 def write_text(path: str | Path, text: str) -> None:
     """Write UTF-8 text atomically, making parent directories. InputError when the place cannot be written."""
     _write_bytes(Path(path), text.encode())
+
+
+def append_line(path: Path, record: Mapping[str, Any]) -> None:
+    """Add a JSON line to a log. InputError when the place cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def write_json(path: str | Path, content: Mapping[str, Any], kind: str) -> None:

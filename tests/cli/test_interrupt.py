@@ -9,7 +9,7 @@ import pytest
 from tests.cli.command_line import run_cli, succeed
 from treeopt.decode import Engine
 from treeopt.measure import calibrate as calibration
-from treeopt.measure.generations import read_generations
+from treeopt.measure.generations import GenerationsFile, read_generations
 
 
 def interrupted(*arguments: object) -> str:
@@ -37,13 +37,13 @@ def after(calls: int, function):
 def test_generate_keeps_finished_answers_and_goes_on(tmp_path, tiny, prompts, generated, monkeypatch):
     arguments = ["generate", "--run", tmp_path, "--model", tiny, "--prompts", prompts, "--template", "none"]
     arguments += ["--temperature", 0.7, "--max-new-tokens", 24, "--batch-size", 4]
-    decode = Engine.decode
-    monkeypatch.setattr(Engine, "decode", after(2, decode))
+    append = GenerationsFile.append
+    monkeypatch.setattr(GenerationsFile, "append", after(8, append))
     line = interrupted(*arguments)
     assert "kept" in line and str(tmp_path) in line
     kept = read_generations(tmp_path / "generations.jsonl")
     assert len(kept) == 8
-    monkeypatch.setattr(Engine, "decode", after(3, decode))  # the other 12 answers, and no more
+    monkeypatch.setattr(GenerationsFile, "append", after(12, append))  # the other 12 answers, and no more
     succeed(*arguments)
     answers = {answer.id: answer for answer in read_generations(tmp_path / "generations.jsonl")}
     assert answers == {answer.id: answer for answer in read_generations(generated / "generations.jsonl")}
@@ -52,7 +52,7 @@ def test_generate_keeps_finished_answers_and_goes_on(tmp_path, tiny, prompts, ge
 def test_an_interrupted_start_forgets_its_settings(tmp_path, tiny, prompts, monkeypatch):
     arguments = ["generate", "--run", tmp_path, "--model", tiny, "--prompts", prompts, "--template", "none"]
     with monkeypatch.context() as patch:
-        patch.setattr(Engine, "decode", after(0, Engine.decode))
+        patch.setattr(Engine, "step", after(0, Engine.step))
         interrupted(*arguments, "--max-new-tokens", 3)
     succeed(*arguments, "--max-new-tokens", 2)
     succeed(*arguments, "--max-new-tokens", 2)
@@ -92,7 +92,7 @@ def test_an_interrupted_training_leaves_the_old_heads(copied, tiny, monkeypatch)
     arguments = ["train", "medusa1", "--run", copied, "--model", tiny, "--epochs", 1]
     succeed(*arguments)
     files = {path.name: path.read_bytes() for path in (copied / "heads").iterdir()}
-    monkeypatch.setattr("treeopt.train.medusa1.medusa1_loss", after(0, None))
+    monkeypatch.setattr("treeopt.train.module.cross_entropy_sum", after(0, None))
     interrupted(*arguments, "--overwrite")
     assert {name: (copied / "heads" / name).read_bytes() for name in files} == files
 

@@ -44,8 +44,10 @@ def test_a_backbone_is_packed_unless_it_is_to_be_trained(tmp_path, monkeypatch):
 
     monkeypatch.setattr(packed, "SMALLEST", 1)
     tiny.random_model().save_pretrained(tmp_path)
-    quick, plain = Backbone.load(str(tmp_path)), Backbone.load(str(tmp_path), trainable=True)
+    quick, plain = Backbone.load(str(tmp_path)), Backbone.load(str(tmp_path), differentiate="everything")
     assert isinstance(quick.lm_head, PackedLinear) and type(plain.lm_head) is nn.Linear
+    half = Backbone.load(str(tmp_path), differentiate="head")
+    assert type(half.lm_head) is nn.Linear and any(isinstance(m, PackedLinear) for m in half.model.modules())
     with torch.inference_mode():
         hidden = [model.states(torch.tensor([[5, 9, 12]])) for model in (quick, plain)]
         torch.testing.assert_close(*hidden, rtol=1e-4, atol=1e-4)

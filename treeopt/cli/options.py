@@ -43,8 +43,8 @@ def _model_options(
 ) -> ModelOptions:
     if random_weights != (config is not None):
         raise click.UsageError("--random-weights and --config FILE go together")
-    if config is not None and (model is not None or others["heads"] is not None):
-        raise click.UsageError("--random-weights takes neither --model nor --heads")
+    if config is not None and any(given is not None for given in (model, others["heads"], others["adapter"])):
+        raise click.UsageError("--random-weights takes none of --model, --heads and --adapter")
     shape = (
         f"random-{config.resolve().parent.name if config.stem == 'config' else config.stem}"
         if config
@@ -92,6 +92,12 @@ _MODEL = (
         type=FILE,
         metavar="DIR",
         help="Medusa heads, a directory or file.  [default: those trained in the run, then the demo's]",
+    ),
+    click.option(
+        "--adapter",
+        type=FILE,
+        metavar="DIR",
+        help="LoRA adapter, merged into the model.  [default: the one trained in the run of --model]",
     ),
     click.option("--device", help="cpu, cuda, cuda:1, ...  [default: cuda where there is one]"),
     click.option(

@@ -11,7 +11,7 @@ from treeopt.errors import InputError
 
 DEMO = Path(__file__).parents[1] / "demo"
 RESULTS = Path("results")
-ASKED = ("model", "heads", "device", "dtype")
+ASKED = ("model", "heads", "adapter", "device", "dtype")
 MODEL_COMMANDS = ("generate", "calibrate", "profile", "evaluate", "train medusa1", "optimize")
 
 
@@ -29,6 +29,7 @@ class RunDirectory:
         self.choice = directory / "choice.json"
         self.evaluation = directory / "evaluation.json"
         self.heads = directory / "heads"
+        self.adapter = directory / "adapter"
 
     def __str__(self) -> str:
         return str(self.directory)
@@ -36,6 +37,10 @@ class RunDirectory:
     def has_heads(self) -> bool:
         """Whether `treeopt train` has left heads here."""
         return any(self.heads.glob("medusa_lm_head.*"))
+
+    def has_adapter(self) -> bool:
+        """Whether `treeopt train` has left a LoRA adapter here."""
+        return (self.adapter / "adapter_config.json").is_file()
 
     @classmethod
     def of(cls, file: Path) -> "RunDirectory":
@@ -54,11 +59,12 @@ def default_directory(model: str | None) -> Path:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model and heads a command was asked to use; `config` is a shape for random weights."""
+    """Which model, heads and adapter a command was asked to use; `config` is a shape for random weights."""
 
     run: RunDirectory
     model: str | None = None
     heads: Path | None = None
+    adapter: Path | None = None
     device: str | None = None
     dtype: str = "float32"
     config: Path | None = None
@@ -72,7 +78,13 @@ class ModelOptions:
     def asked(self) -> dict[str, str]:
         """The options as typed: recorded in every artifact, so that the next command can be named in full."""
         dtype = None if self.dtype == "float32" else self.dtype
-        typed = {"model": self.model, "heads": self.heads, "device": self.device, "dtype": dtype}
+        typed = {
+            "model": self.model,
+            "heads": self.heads,
+            "adapter": self.adapter,
+            "device": self.device,
+            "dtype": dtype,
+        }
         return {name: str(value) for name, value in typed.items() if value is not None}
 
 

@@ -1,5 +1,6 @@
 """The model at work: backbone, heads and prompts, each loaded once and only when a stage needs it."""
 
+import os
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -21,10 +22,11 @@ NAMED = 5
 
 
 class Session:
-    """What the options of a command name, loaded on first use."""
+    """What the options of a command name, loaded on first use; `loading` as `Backbone.load` takes it."""
 
-    def __init__(self, source: ModelOptions) -> None:
+    def __init__(self, source: ModelOptions, **loading: Any) -> None:
         self.source = source
+        self._loading = loading
         self.run = source.run
         self._read = cache(read_with_warnings)
         from transformers import logging
@@ -34,12 +36,25 @@ class Session:
 
     @cached_property
     def backbone(self) -> Backbone:
-        """The model, on a CUDA device where there is one and none was named."""
+        """The model, on a CUDA device (of `torchrun`'s choice) where there is one and none was named."""
         import torch
 
         source = self.source
-        device = source.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        return Backbone.load(source.model, config=source.config, device=device, dtype=source.dtype)
+        cuda = f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ else "cuda"
+        device = source.device or (cuda if torch.cuda.is_available() else "cpu")
+        return Backbone.load(
+            source.model,
+            config=source.config,
+            adapter=self.adapter_path(),
+            device=device,
+            dtype=source.dtype,
+        )
+
+    def adapter_path(self) -> Path | None:
+        """--adapter, else the one trained in the run, unless it is the demo's or has no weights; None for none."""
+        if self.source.adapter is not None or self.source.model is None:
+            return self.source.adapter
+        return self.run.adapter if self.run.has_adapter() else None
 
     @cached_property
     def heads(self) -> MedusaHeads:

@@ -1,6 +1,6 @@
 """`treeopt generate`: the backbone's own answers, which are the text that calibration and training use."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from treeopt.artifact import provenance
 from treeopt.decode import Engine, Request, decode_queue
-from treeopt.errors import MismatchError
+from treeopt.errors import InputError, MismatchError
 from treeopt.measure.encode import EncodedPrompt
 from treeopt.measure.generations import Generation, GenerationsFile, turn_key
 from treeopt.model.backbone import Backbone
@@ -35,7 +35,7 @@ def generate(
     for which the context has no room is left out.
 
     Errors: MismatchError when `path` was made with another model or other settings, or answers another prompt
-    under the id of one of these.
+    under the id of one of these; InputError for two prompts of one id.
     """
     origin = provenance(
         model=backbone.name,
@@ -47,6 +47,10 @@ def generate(
         max_new_tokens=max_new_tokens,
         **facts,
     )
+    keys = [turn_key(p.id, number) for p in prompts for number in range(1 + len(p.later))]
+    if len(set(keys)) < len(keys):
+        twice = next(key for key, count in Counter(keys).items() if count > 1)
+        raise InputError(f"two prompts, or a prompt and a later turn, are called {twice!r}; rename one")
     file = GenerationsFile(path, origin)
     engine = Engine(backbone, temperature=temperature, seed=seed)
     asked = {prompt.id: prompt for prompt in prompts}
@@ -69,7 +73,6 @@ def generate(
             if following is not None:
                 turns[following.key] = following
                 waiting.appendleft(Request(following.key, following.tokens))
-    keys = (turn_key(p.id, number) for p in prompts for number in range(1 + len(p.later)))
     return [file.done[key] for key in keys if key in file.done]
 
 

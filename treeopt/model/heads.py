@@ -37,10 +37,21 @@ class MedusaHeads(nn.Module):
         self.sha256 = ""
 
     @classmethod
-    def untrained(cls, heads: int, layers: int, hidden_size: int, project: Projection) -> "MedusaHeads":
-        """Heads that repeat the LM head, as the paper starts training: zero residual layers, shared LM head."""
+    def untrained(
+        cls,
+        heads: int,
+        layers: int,
+        hidden_size: int,
+        project: Projection | None = None,
+        lm_weight: torch.Tensor | None = None,
+    ) -> "MedusaHeads":
+        """Heads that repeat the LM head, as the paper starts training: residual layers of zeros.
+
+        They share `project`, or each starts with a copy of `lm_weight` [V, H].
+        """
         shape = (layers, heads, hidden_size, hidden_size)
-        return cls(torch.zeros(shape), torch.zeros(shape[:3]), project=project)
+        own = None if lm_weight is None else lm_weight.repeat(heads, 1, 1)
+        return cls(torch.zeros(shape), torch.zeros(shape[:3]), own, project)
 
     @property
     def heads(self) -> int:
@@ -68,6 +79,14 @@ class MedusaHeads(nn.Module):
                 update = torch.baddbmm(bias[:, None], states, weight.transpose(1, 2))
             states = states + nn.functional.silu(update)
         return states
+
+    def logits(self, features: torch.Tensor, index: int) -> torch.Tensor:
+        """[P, H] -> [P, V]: what one head, counted from 0, makes of its features."""
+        if self.lm_weight is not None:
+            return nn.functional.linear(features, self.lm_weight[index])
+        project = self._project[0]
+        assert project is not None
+        return project(features)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits [K, P, V] for hidden states [P, H]."""

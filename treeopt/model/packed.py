@@ -34,6 +34,7 @@ def pack(model: nn.Module) -> None:
     """Replace, in place, the linear layers of a CPU model that gain by it; nothing where this torch cannot."""
     if not _available():
         return
+    model.requires_grad_(False)
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if type(child) is nn.Linear and _gains(child.weight):

@@ -6,16 +6,24 @@ Every source ends in a transformers causal LM, its tokenizer (or none) and a con
 import hashlib
 import json
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+    PretrainedConfig,
+)
 
 from treeopt.artifact import sha256_bytes, sha256_file
 from treeopt.errors import InputError, UnsupportedError
 
 DEMO = Path(__file__).parent.parent / "demo"
+Quantisation = Literal["4bit", "8bit"]
 WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
 
 
@@ -29,11 +37,14 @@ class Loaded:
     sha256: str
 
 
-def load_source(source: str | None, *, device: str, dtype: torch.dtype) -> Loaded:
+def load_source(
+    source: str | None, *, device: str, dtype: torch.dtype, quantize: Quantisation | None = None
+) -> Loaded:
     """Load the model named: None is the bundled demo, a `.gguf` file, a directory, else a hub name.
 
-    Code that comes with a model is never run. Errors: InputError when nothing can be loaded from there, or weights
-    are missing, which transformers would draw at random.
+    With `quantize`, bitsandbytes rounds its linear layers on the way. Code that comes with a model is never run.
+    Errors: InputError when nothing can be loaded from there, or weights are missing, which transformers would draw at
+    random.
     """
     path = DEMO / "backbone" if source is None else Path(source)
     if path.suffix == ".gguf":
@@ -48,7 +59,8 @@ def load_source(source: str | None, *, device: str, dtype: torch.dtype) -> Loade
             directory,
             dtype=dtype,
             attn_implementation="sdpa",
-            device_map=None,
+            device_map={"": device} if quantize else None,
+            quantization_config=_quantisation(quantize, dtype),
             trust_remote_code=False,
             output_loading_info=True,
             **gguf,
@@ -63,7 +75,9 @@ def load_source(source: str | None, *, device: str, dtype: torch.dtype) -> Loade
             f"{path}: {len(missing)} weights are missing, such as {missing[0]}; get the whole model"
         )
     name = "demo" if source is None else path.stem if gguf else path.name
-    return Loaded(model.to(device).eval(), _tokenizer(directory, gguf), name, sha256)
+    if not getattr(model, "is_quantized", False):
+        model = model.to(device)
+    return Loaded(model.eval(), _tokenizer(directory, gguf), name, sha256)
 
 
 def random_weights(config_file: Path, *, device: str, dtype: torch.dtype, seed: int = 0) -> Loaded:
@@ -102,6 +116,17 @@ def require_full_attention(config: PretrainedConfig, name: str) -> None:
         raise UnsupportedError(
             f"{name}: an encoder-decoder model; treeopt takes decoder-only language models"
         )
+
+
+def _quantisation(quantize: Quantisation | None, dtype: torch.dtype) -> Any:
+    """What transformers calls the quantisation; InputError where bitsandbytes is not installed."""
+    if quantize is None:
+        return None
+    if find_spec("bitsandbytes") is None:
+        raise InputError(f"--quantize {quantize}: needs bitsandbytes; pip install bitsandbytes")
+    return BitsAndBytesConfig(
+        load_in_4bit=quantize == "4bit", load_in_8bit=quantize == "8bit", bnb_4bit_compute_dtype=dtype
+    )
 
 
 def _from_hub(name: str) -> Path:

@@ -23,7 +23,7 @@ def ensure_generations(
         if required:
             raise InputError(f"{path}: was made elsewhere; name another --run, or replace it with --fresh")
         note(f"generate: {path} was made elsewhere and is taken as it is")
-        return read_generations(path, vocabulary=backbone.vocabulary)
+        return read_generations(path, vocabulary=backbone.vocabulary, end_tokens=backbone.end_tokens)
     facts = decoding.facts()
     if path.is_file():
         made = read_provenance(path)

@@ -1,58 +1,151 @@
-"""Heads trained on the run's own answers."""
+"""Heads, and adapters, trained on the run's own answers."""
 
 import json
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from treeopt.artifact import require_match
 from treeopt.cli.decoding import Decoding
-from treeopt.cli.run import require_writable
+from treeopt.cli.run import ModelOptions, RunDirectory, require_writable
 from treeopt.cli.session import Session
 from treeopt.cli.stages.generate import ensure_generations
 from treeopt.errors import InputError
-from treeopt.measure.generations import read_generations, read_provenance
+from treeopt.measure.generations import Generation, read_generations, read_provenance
+from treeopt.model.adapter import save_adapter
 from treeopt.model.checkpoints import save_heads
+from treeopt.model.heads import MedusaHeads
 from treeopt.search.split import ALL, half_of
-from treeopt.train.medusa1 import Medusa1Settings, train_medusa1
+from treeopt.train.medusa1 import HeadSettings, train_medusa1
+from treeopt.train.medusa2 import LoraSettings, train_medusa2
+from treeopt.train.processes import is_main_process, world_size
+from treeopt.train.trainer import LoopSettings
+
+UNFINISHED = "training"  # in the output directory, until all is well
 
 
-def train_heads(
-    session: Session,
-    decoding: Decoding,
-    settings: Medusa1Settings,
-    output: Path,
-    *,
-    generations: Path | None = None,
-    split: str = "calibrate",
-    overwrite: bool = False,
-) -> Path:
-    """Train Medusa-1 heads and write them with their log; the weights' file.
+class Training:
+    """One training command: its model, answers and output directory.
 
-    Learns from one half of the run's answers, made first where there are none, or of the file `generations`.
-    InputError when there are heads already, unless `overwrite`; they are replaced only by whole new ones.
+    Whatever is unfinished lies in `training` there, and the same command goes on from it; results are replaced only
+    by whole new ones. InputError when there are results already, unless the data options say `overwrite`.
     """
-    if any(output.glob("medusa_lm_head.*")) and not overwrite:
-        raise InputError(f"{output}: holds heads already; name another --output, or --overwrite them")
-    log = output / "log.partial.jsonl"
-    require_writable(log)
-    backbone = session.backbone
-    if generations is None:
-        answers = [a for a in ensure_generations(session, decoding) if split in (ALL, half_of(a.id))]
-    else:
-        require_match(str(generations), read_provenance(generations), "the model", session.facts(heads=False))
-        answers = read_generations(
-            generations, vocabulary=backbone.vocabulary, end_tokens=backbone.end_tokens, split=split
+
+    def __init__(
+        self,
+        source: ModelOptions,
+        decoding: Decoding,
+        shape: dict[str, Any],
+        data: dict[str, Any],
+        output: Path,
+        **loading: Any,
+    ) -> None:
+        self._shape = HeadSettings(
+            shape["num_heads"], shape["num_layers"], shape["own_lm_head"], shape["held_out"]
         )
-    if not answers:
-        raise InputError(f"no answer is in the {split} half of the prompts; add prompts, or take --split all")
-    log.unlink(missing_ok=True)
-    heads = train_medusa1(backbone, answers, settings, log)
-    file = save_heads(output, heads, base_model=session.source.model or backbone.name)
-    log.replace(output / "log.jsonl")
-    return file
+        self._source, self._decoding, self._data, self._output = source, decoding, data, output
+        self._session = Session(source, quantize=data["quantize"], **loading)
 
+    def medusa1(self, loop: LoopSettings) -> Path:
+        """Train heads; the weights' file."""
+        self._begin(self._output)
+        heads = train_medusa1(
+            self._session.backbone,
+            self._answers(),
+            self._shape,
+            loop,
+            self._output / UNFINISHED,
+            precompute=self._precompute(),
+            overwrite=self._data["overwrite"],
+        )
+        return self._end(lambda: self._save_heads(self._output, heads))
 
-def log_records(directory: Path) -> list[dict[str, Any]]:
-    """The settings and the epochs that the log beside trained heads tells of."""
-    lines = (directory / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
+    def medusa2(
+        self,
+        warmup: LoopSettings | None,
+        joint: LoopSettings,
+        *,
+        lora: LoraSettings | None,
+        self_distill: bool,
+    ) -> Path:
+        """Train heads and backbone; the heads' file, beside which lie `adapter` or `model`."""
+        run = RunDirectory(self._output)
+        self._begin(run.heads)
+        backbone = self._session.backbone
+        heads, adapter = train_medusa2(
+            backbone,
+            self._answers(),
+            self._shape,
+            warmup,
+            joint,
+            self._output / UNFINISHED,
+            lora=lora,
+            self_distill=self_distill,
+            precompute=self._precompute(),
+            overwrite=self._data["overwrite"],
+        )
+
+        def save() -> Path:
+            if adapter is None:
+                backbone.save(self._output / "model")
+            else:
+                base = self._source.model or backbone.name
+                save_adapter(adapter, run.adapter, base_model=base, base_sha256=backbone.sha256)
+            return self._save_heads(run.heads, heads)
+
+        return self._end(save)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The settings and all records that the log beside the results has."""
+        lines = (self._output / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    def _begin(self, heads: Path) -> None:
+        if any(heads.glob("medusa_lm_head.*")) and not self._data["overwrite"]:
+            raise InputError(f"{heads}: holds heads already; name another --output, or --overwrite them")
+        require_writable(self._output / UNFINISHED / "log.jsonl")
+
+    def _answers(self) -> list[Generation]:
+        """Answers to learn from, of the half asked for: the run's, made where there are none, or of the files named."""
+        session, split = self._session, self._data["split"]
+        backbone, files = session.backbone, list(self._data["generations"])
+        if world_size() > 1 and not files:
+            files = [session.run.generations]  # several processes cannot write one file
+        if not files:
+            made = ensure_generations(session, self._decoding)
+            answers = [answer for answer in made if split in (ALL, half_of(answer.id))]
+        else:
+            answers = []
+            for file in files:
+                require_match(str(file), read_provenance(file), "the model", session.facts(heads=False))
+                answers += read_generations(
+                    file, vocabulary=backbone.vocabulary, end_tokens=backbone.end_tokens, split=split
+                )
+        if not answers:
+            raise InputError(
+                f"no answer is in the {split} half of the prompts; add prompts, or take --split all"
+            )
+        return answers
+
+    def _precompute(self) -> bool:
+        wanted = self._data["precompute"]
+        by_default = self._session.backbone.device.type == "cpu" and world_size() == 1
+        return by_default if wanted is None else wanted
+
+    def _save_heads(self, directory: Path, heads: MedusaHeads) -> Path:
+        return save_heads(directory, heads, base_model=self._source.model or self._session.backbone.name)
+
+    def _end(self, save: Callable[[], Path]) -> Path:
+        """Put the results in place, then the log and its plot, and clear away what is no longer needed."""
+        unfinished = self._output / UNFINISHED
+        if not is_main_process():
+            return unfinished
+        from treeopt.view.training import save_training_plot
+
+        file = save()
+        os.replace(unfinished / "log.jsonl", self._output / "log.jsonl")
+        save_training_plot(self.records(), self._output / "training.svg")
+        shutil.rmtree(unfinished)
+        return file

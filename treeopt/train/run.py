@@ -1,0 +1,71 @@
+"""One stage of training in its own directory: refused where the directory is another run's, else resumed."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.trainer_utils import get_last_checkpoint
+
+from treeopt.artifact import read_json, write_json
+from treeopt.errors import MismatchError
+from treeopt.train.data import Answers
+from treeopt.train.module import HeadsOnBackbone
+from treeopt.train.processes import is_main_process
+from treeopt.train.trainer import HeadTrainer, LoopSettings
+
+
+def fit(
+    module: HeadsOnBackbone,
+    settings: LoopSettings,
+    directory: Path,
+    train: Answers,
+    held_out: Answers,
+    *,
+    log: Path,
+    stage: str,
+    device: torch.device,
+) -> None:
+    """Train `module` in place, from the last checkpoint in `directory` where there is one.
+
+    Ctrl-C ends it with KeyboardInterrupt behind the step under way, and the next call goes on from there. Errors:
+    InputError when the loss is no number.
+    """
+    last = get_last_checkpoint(str(directory)) if directory.is_dir() else None
+    trainer = HeadTrainer(
+        module,
+        settings,
+        directory,
+        train,
+        held_out,
+        log=log,
+        stage=stage,
+        device=device,
+        resumed=last is not None,
+    )
+    trainer.train(resume_from_checkpoint=last)
+    if trainer.interrupted:
+        raise KeyboardInterrupt
+
+
+def claim(directory: Path, facts: dict[str, Any], *, overwrite: bool) -> None:
+    """Note what a training directory is for.
+
+    One that was begun for something else is cleared with `overwrite`, and otherwise refused with MismatchError.
+    """
+    path = directory / "run.json"
+    facts = json.loads(json.dumps(facts))  # as they are read back
+    if path.is_file():
+        before = read_json(path, "training")
+        changed = next((name for name, value in facts.items() if before.get(name) != value), None)
+        if changed is None:
+            return
+        if not overwrite:
+            raise MismatchError(
+                f"{directory}: an unfinished run with {changed} {before.get(changed)!s:.60}, but this has"
+                f" {facts[changed]!s:.60}; repeat its command to go on with it, or start anew with --overwrite"
+            )
+        shutil.rmtree(directory)
+    if is_main_process():
+        write_json(path, facts, "training")
