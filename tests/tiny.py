@@ -87,6 +87,16 @@ def heads_for(model, heads=3, layers=1, own=False, seed=2):
     return heads.requires_grad_(False).eval()
 
 
+@torch.no_grad()
+def shaken(model, seed=3):
+    """Stands for training: adds random values to whatever may be trained."""
+    random = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.add_(torch.randn(parameter.shape, generator=random) * 0.05)
+    return model
+
+
 @cache
 def cycle(end=None):
     """A Llama whose next token is (t + 1) mod 7, by weights set by hand; `end` ends an answer."""

@@ -9,19 +9,21 @@ import inspect
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from treeopt.errors import InputError, UnsupportedError
+from treeopt.model.adapter import merge_adapter
 from treeopt.model.attention import NAME as GROUPED_ATTENTION
 from treeopt.model.attention import stack_mask
-from treeopt.model.cache import CacheShape, TreeCache
+from treeopt.model.cache import CacheProbe, CacheShape, TreeCache
 from treeopt.model.packed import pack
-from treeopt.model.sources import Loaded, load_source, random_weights, require_full_attention
+from treeopt.model.sources import Loaded, Quantisation, load_source, random_weights, require_full_attention
 
 PREFILL_CHUNK = 512  # prompt tokens of one forward pass; bounds the mask's memory
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+Differentiate = Literal["nothing", "head", "everything"]
 SELF_TEST_TOLERANCE = {torch.float32: 1e-3}  # of the largest logit; looser for half precision
 
 
@@ -36,7 +38,6 @@ class Backbone:
         self.model, self.tokenizer = loaded.model, loaded.tokenizer
         self.name, self.sha256 = loaded.name, loaded.sha256
         self.base = loaded.model.base_model
-        self.lm_head = loaded.model.get_output_embeddings()
         if self.lm_head is None or self.base is loaded.model:
             raise UnsupportedError(
                 f"{self.name}: {type(loaded.model).__name__} has no separate language-model head"
@@ -56,14 +57,18 @@ class Backbone:
         source: str | None = None,
         *,
         config: str | Path | None = None,
+        adapter: str | Path | None = None,
         device: str = "cpu",
         dtype: str = "float32",
         seed: int = 0,
-        trainable: bool = False,
+        differentiate: Differentiate = "nothing",
+        quantize: Quantisation | None = None,
     ) -> "Backbone":
         """Load `source` (see `sources.load_source`), or random weights in the shape of the file `config`.
 
-        Unless `trainable`, weights on the CPU are packed for inference, and nothing can be differentiated.
+        The LoRA `adapter`, a directory, is merged into the weights (see `adapter.merge_adapter`).
+        On the CPU, weights through which nothing is to be differentiated are packed for inference: `differentiate`
+        says what is, all the backbone or only its LM head. `quantize` loads it with bitsandbytes.
         """
         if dtype not in DTYPES:
             raise InputError(f"--dtype {dtype}: unknown; use one of {', '.join(DTYPES)}")
@@ -74,10 +79,26 @@ class Backbone:
         if config is not None:
             loaded = random_weights(Path(config), device=device, dtype=DTYPES[dtype], seed=seed)
         else:
-            loaded = load_source(source, device=device, dtype=DTYPES[dtype])
-        if not trainable:
-            pack(loaded.model.requires_grad_(False))
+            loaded = load_source(source, device=device, dtype=DTYPES[dtype], quantize=quantize)
+        if adapter is not None:
+            loaded = merge_adapter(loaded, adapter)
+        if differentiate != "everything":
+            pack(loaded.model if differentiate == "nothing" else loaded.model.base_model)
         return cls(loaded)
+
+    def save(self, directory: Path) -> None:
+        """Write model and tokenizer, for `load` to read. InputError when the place cannot be written."""
+        try:
+            self.model.save_pretrained(directory)
+            if self.tokenizer is not None:
+                self.tokenizer.save_pretrained(directory)
+        except OSError as error:
+            raise InputError(f"{directory}: cannot be written ({error.strerror})") from error
+
+    @property
+    def lm_head(self) -> Any:
+        """[..., H] to [..., V]: the module that the model has now, be it with LoRA around it."""
+        return self.model.get_output_embeddings()
 
     @property
     def device(self) -> torch.device:
@@ -171,7 +192,7 @@ class Backbone:
 
     def _probe_cache(self) -> CacheShape:
         """Learn the cache's shape from what the layers store for a single token."""
-        probe = _Probe()
+        probe = CacheProbe()
         try:
             with torch.inference_mode():
                 self.states(
@@ -222,21 +243,3 @@ class Backbone:
         visible = torch.tensor([[True, True, False], [True, False, True]], device=self.device)
         positions = torch.ones_like(tree)
         return self.logits(self.verify(tree, positions, self.additive(visible)[None, None], cache))[0]
-
-
-class _Probe(TreeCache):
-    """Records what each layer stores and keeps nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(CacheShape(0, 1, 1, 1, 1, torch.float32, torch.device("cpu")), 1, 0)
-        self.seen: dict[int, tuple[tuple[int, int], tuple[int, int]]] = {}
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        sizes = tuple((states.shape[1], states.shape[3]) for states in (key_states, value_states))
-        self.seen[layer_idx] = sizes  # type: ignore[assignment]
-        return key_states, value_states
-
-    def get_mask_sizes(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        return 1, 0

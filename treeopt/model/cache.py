@@ -125,3 +125,23 @@ class TreeCache(Cache):
         """Forget what lies behind the first `length` tokens of every row (the profiler's rewind)."""
         assert all(length <= held for held in self.lengths)
         self.lengths = [length] * self.batch
+
+
+class CacheProbe(TreeCache):
+    """Records in `seen` the (heads, size) of the keys and values that each layer stores, and keeps nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(CacheShape(0, 1, 1, 1, 1, torch.float32, torch.device("cpu")), 1, 0)
+        self.seen: dict[int, tuple[tuple[int, int], tuple[int, int]]] = {}
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Note a layer's shapes; it attends to its own token alone."""
+        sizes = tuple((states.shape[1], states.shape[3]) for states in (key_states, value_states))
+        self.seen[layer_idx] = sizes  # type: ignore[assignment]
+        return key_states, value_states
+
+    def get_mask_sizes(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
+        """(columns, offset) that transformers plans a mask for."""
+        return 1, 0

@@ -8,7 +8,7 @@ Shared LM head ("version": "2"): the same without `{h}.{L}.weight`. `config.json
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,14 +17,16 @@ from safetensors.torch import load_file, save_file
 
 from treeopt.artifact import sha256_file
 from treeopt.errors import InputError, MismatchError
-from treeopt.model.backbone import Backbone
 from treeopt.model.heads import MedusaHeads
+
+if TYPE_CHECKING:
+    from treeopt.model.backbone import Backbone
 
 FILE_NAMES = ("medusa_lm_head.safetensors", "medusa_lm_head.pt")
 KEY = re.compile(r"(\d+)\.(\d+)\.(linear\.weight|linear\.bias|weight)")
 
 
-def load_heads(path: str | Path, backbone: Backbone) -> MedusaHeads:
+def load_heads(path: str | Path, backbone: "Backbone") -> MedusaHeads:
     """Read heads from a directory or file and put them beside `backbone`, in its dtype and on its device.
 
     Errors: InputError listing the keys that are missing, unknown or of the wrong shape; MismatchError when the
@@ -50,8 +52,8 @@ def load_heads(path: str | Path, backbone: Backbone) -> MedusaHeads:
                 f"{file}: LM heads over {vocabulary} ids, but {backbone.name} has {backbone.vocabulary}"
             )
         names = [f"{h}.{layers}.weight" for h in range(heads)]
-        lm_weight = torch.stack([_checked(file, tensors, name, (vocabulary, hidden_size)) for name in names])
-    module = MedusaHeads(weight, bias, lm_weight, project=None if lm_weight is not None else backbone.lm_head)
+        lm_weight = torch.stack([checked(file, tensors, name, (vocabulary, hidden_size)) for name in names])
+    module = MedusaHeads(weight, bias, lm_weight, project=None if lm_weight is not None else backbone.logits)
     module = module.to(device=backbone.device, dtype=backbone.dtype).requires_grad_(False).eval()
     module.sha256 = sha256_file(file)
     return module
@@ -108,8 +110,8 @@ def find_heads(path: Path) -> Path:
 
 
 def read_tensors(file: Path) -> dict[str, torch.Tensor]:
-    """All tensors of a heads file by name, on the CPU."""
-    if file.suffix == ".pt":
+    """All tensors of a file by name, on the CPU."""
+    if file.suffix in (".pt", ".bin"):
         content = _torch_load(file)
         if not isinstance(content, dict) or not all(
             isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in content.items()
@@ -152,7 +154,7 @@ def _extent(file: Path, tensors: dict[str, torch.Tensor]) -> tuple[int, int]:
     found = [match for name in tensors if (match := KEY.fullmatch(name))]
     linear = [match for match in found if match[3].startswith("linear")]
     if not linear:
-        raise InputError(f"{file}: no key like 0.0.linear.weight; keys: {_some(tensors)}")
+        raise InputError(f"{file}: no key like 0.0.linear.weight; keys: {some_of(tensors)}")
     heads, layers = 1 + max(int(m[1]) for m in found), 1 + max(int(m[2]) for m in linear)
     if heads * layers > len(tensors):  # each head and layer has keys of its own
         raise InputError(
@@ -178,10 +180,10 @@ def _require_keys(
     if missing := wanted - set(tensors):
         raise InputError(
             f"{file}: incomplete heads; {heads} heads of {layers} layers by keys and config.json, but missing "
-            f"{_some(missing)}"
+            f"{some_of(missing)}"
         )
     if unknown := set(tensors) - wanted:
-        raise InputError(f"{file}: keys that no Medusa head has: {_some(unknown)}")
+        raise InputError(f"{file}: keys that no Medusa head has: {some_of(unknown)}")
 
 
 def _stack(
@@ -194,10 +196,11 @@ def _stack(
 ) -> torch.Tensor:
     """[layers, heads, *shape]."""
     names = [[pattern.format(h=h, l=layer) for h in range(heads)] for layer in range(layers)]
-    return torch.stack([torch.stack([_checked(file, tensors, name, shape) for name in row]) for row in names])
+    return torch.stack([torch.stack([checked(file, tensors, name, shape) for name in row]) for row in names])
 
 
-def _checked(file: Path, tensors: dict[str, torch.Tensor], name: str, shape: tuple[int, ...]) -> torch.Tensor:
+def checked(file: Path, tensors: dict[str, torch.Tensor], name: str, shape: tuple[int, ...]) -> torch.Tensor:
+    """The tensor of that name; InputError where it has another shape or holds what is no finite number."""
     tensor = tensors[name]
     if tuple(tensor.shape) != shape:
         raise InputError(f"{file}: {name} has shape {tuple(tensor.shape)}, expected {shape}")
@@ -206,7 +209,7 @@ def _checked(file: Path, tensors: dict[str, torch.Tensor], name: str, shape: tup
     return tensor
 
 
-def _some(names: Any) -> str:
+def some_of(names: Any) -> str:
     """Up to eight names, sorted, and how many more."""
     names = sorted(names)
     rest = f" and {len(names) - 8} more" if len(names) > 8 else ""
