@@ -1,5 +1,6 @@
 """The generations file: written as answers finish, taken up again, refused where something does not belong."""
 
+import gzip
 import json
 import re
 from typing import Any
@@ -142,6 +143,27 @@ def test_an_answer_that_did_not_end_as_it_says_is_refused_by_line(ids, ended, me
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         read_generations(path, end_tokens=END)
     assert str(caught.value).startswith(f"{path}, line 2: ") and "\n" not in str(caught.value)
+
+
+def test_a_compressed_file_is_read_with_its_origin(tmp_path):
+    path = tmp_path / "shard.01.jsonl"
+    GenerationsFile(path, SETTINGS).append([answer("a"), answer("é")])
+    packed = path.with_name("shard.01.jsonl.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read_generations(packed) == read_generations(path) == [answer("a"), answer("é")]
+    assert meta_path(packed) == meta_path(path) and read_provenance(packed) == SETTINGS
+    packed.write_bytes(gzip.compress(b"{}\n{}\n"))
+    with pytest.raises(InputError, match=r"shard.01.jsonl.gz, line 1: no id, prompt_ids, answer_ids"):
+        read_generations(packed)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", gzip.compress(b"x" * 99)[:-9], b"\x1f\x8b" + b"\x00" * 30])
+def test_a_damaged_compressed_file_is_named(content, tmp_path):
+    path = tmp_path / "answers.jsonl.gz"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"answers.jsonl.gz: (cannot be read|holds no answers)") as caught:
+        read_generations(path)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_model_without_end_tokens_ends_no_answer(tmp_path):

@@ -1,8 +1,10 @@
 """Answers of the backbone as stored: one JSON line each, appended as they finish, with their origin beside them."""
 
 import fcntl
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -40,8 +42,9 @@ def turn_key(prompt_id: str, turn: int) -> str:
 
 
 def meta_path(path: Path) -> Path:
-    """`generations.meta.json` for `generations.jsonl`."""
-    return path.with_suffix(".meta.json")
+    """`generations.meta.json` for `generations.jsonl` and `generations.jsonl.gz`."""
+    plain = path.with_suffix("") if path.suffix == ".gz" else path
+    return plain.with_suffix(".meta.json")
 
 
 def read_generations(
@@ -51,7 +54,7 @@ def read_generations(
     end_tokens: frozenset[int] | None = None,
     split: str = ALL,
 ) -> list[Generation]:
-    """All answers of a file, or those of one half of the prompts.
+    """All answers of a file, or those of one half of the prompts; a `.gz` file is decompressed.
 
     A row that does not say how its answer `ended` is told by its last id where the model's `end_tokens` are known,
     and is "limit" otherwise.
@@ -135,8 +138,9 @@ def _rows(
     path: Path, vocabulary: int | None = None, end_tokens: frozenset[int] | None = None
 ) -> Iterator[tuple[int, Generation]]:
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error}); `treeopt generate` makes this file") from error
     lines = text.split("\n")
     for number, line in enumerate(lines, start=1):
