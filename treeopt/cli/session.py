@@ -48,6 +48,7 @@ class Session:
             adapter=self.adapter_path(),
             device=device,
             dtype=source.dtype,
+            **self._loading,
         )
 
     def adapter_path(self) -> Path | None:
