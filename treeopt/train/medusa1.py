@@ -14,7 +14,7 @@ from treeopt.train.data import Answers, Split, split_answers
 from treeopt.train.module import HeadsOnBackbone
 from treeopt.train.processes import is_main_process, world_size
 from treeopt.train.run import claim, fit
-from treeopt.train.states_file import StatesFile
+from treeopt.train.states_file import StatesFile, answers_sha256
 from treeopt.train.trainer import LoopSettings
 
 
@@ -82,6 +82,7 @@ def prepare(
         "held_out_answers": len(split.held_out),
         "skipped_answers": split.skipped,
         "answer_tokens": sum(len(g.answer_ids) for g in split.train),
+        "answers_sha256": answers_sha256([*split.train, *split.held_out]),
         **settings,
     }
     claim(directory, facts, overwrite=overwrite)

@@ -10,6 +10,7 @@ from torch import nn
 from treeopt.measure.states import UNKNOWN
 from treeopt.model.backbone import Backbone
 from treeopt.model.heads import MedusaHeads, rank_of
+from treeopt.train.chunks import chunked_sum, chunks
 from treeopt.train.losses import cross_entropy_sum, distillation_sum
 
 
@@ -26,6 +27,7 @@ class HeadsOnBackbone(nn.Module):
         self.model: Any = backbone.model
         self.heads = heads
         self.joint, self.teacher = joint, teacher
+        self._cast: torch.Tensor | None = None
         self._backbone = [backbone]  # in a list, as its model is a submodule already
 
     def forward(
@@ -41,25 +43,20 @@ class HeadsOnBackbone(nn.Module):
         evaluation mode also `top1` and `top5`: truths among the first and the first five guesses.
         """
         hidden = self._states(tokens, rows) if states is None else states
-        learn = self.joint and torch.is_grad_enabled()
-        loss, logits = [], []
-        with torch.set_grad_enabled(learn):
-            if self.joint and self.training and self.teacher:
-                assert tokens is not None and rows is not None
-                loss.append(self._distance(hidden, tokens, rows))
-            elif self.joint or not self.training:
-                own = self._backbone[0].logits(hidden)
-                loss.append(cross_entropy_sum(own, truths[0]))
-                logits.append(own)
-            else:
-                loss.append(truths.new_zeros((), dtype=torch.float32))
         features = self.heads.features(hidden.to(self.heads.weight.dtype))
-        for head, truth in enumerate(truths[1:]):
-            guesses = self.heads.logits(features[head], head)
-            loss.append(cross_entropy_sum(guesses, truth))
-            logits.append(guesses)
-        sums = {"loss": torch.stack(loss)}
-        return sums if self.training else sums | _hits(logits, truths)
+        self._cast = self._cast_lm_head()
+        if not self.training:
+            return self._judged(hidden, features, truths)
+        own = truths.new_zeros((), dtype=torch.float32)
+        if self.joint and self.teacher:
+            assert tokens is not None and rows is not None
+            own = self._distance(hidden, tokens, rows)
+        elif self.joint:
+            own = self._cross_entropy(0, hidden, truths[0])
+        heads = [
+            self._cross_entropy(head, features[head - 1], truths[head]) for head in range(1, len(truths))
+        ]
+        return {"loss": torch.stack([own, *heads])}
 
     def train(self, mode: bool = True) -> "HeadsOnBackbone":
         """Training mode, of the backbone only where it is trained: a frozen one has no dropout."""
@@ -77,34 +74,81 @@ class HeadsOnBackbone(nn.Module):
         with torch.set_grad_enabled(self.joint and torch.is_grad_enabled()):
             return self._backbone[0].states(tokens, use_cache=False).flatten(0, 1)[rows]
 
+    def _logits(self, head: int, features: torch.Tensor) -> torch.Tensor:
+        """[P, H] -> [P, V] of a head, or of the backbone for 0."""
+        if head > 0 and self.heads.lm_weight is not None:
+            return self.heads.logits(features, head - 1)
+        if self._cast is not None:
+            return nn.functional.linear(features, self._cast, self._backbone[0].lm_head.bias)
+        return self._backbone[0].logits(features.to(self._backbone[0].dtype))
+
+    def _cast_lm_head(self) -> torch.Tensor | None:
+        """A frozen LM head in autocast's number format, which autocast itself would cast again for every chunk."""
+        lm_head, kind = self._backbone[0].lm_head, self._backbone[0].device.type
+        if (
+            type(lm_head) is nn.Linear
+            and not lm_head.weight.requires_grad
+            and torch.is_autocast_enabled(kind)
+        ):
+            return lm_head.weight.to(torch.get_autocast_dtype(kind))
+        return None
+
+    def _projection(self, head: int) -> list[torch.Tensor]:
+        """What `_logits` depends on and is trained."""
+        if head > 0 and self.heads.lm_weight is not None:
+            return [self.heads.lm_weight]
+        return [p for p in self._backbone[0].lm_head.parameters() if p.requires_grad]
+
+    def _cross_entropy(self, head: int, features: torch.Tensor, truths: torch.Tensor) -> torch.Tensor:
+        """Sum over the known truths [P]."""
+        known = truths != UNKNOWN
+        return chunked_sum(
+            lambda rows, truth: cross_entropy_sum(self._logits(head, rows), truth),
+            self._backbone[0].vocabulary,
+            features[known],
+            truths[known],
+            parameters=self._projection(head),
+        )
+
     def _distance(self, hidden: torch.Tensor, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """KL(teacher || student) at the answer rows."""
         backbone = self._backbone[0]
-        with torch.no_grad(), _evaluating(self.model), adapter_off(self.model):
-            teacher = backbone.logits(backbone.states(tokens, use_cache=False).flatten(0, 1)[rows])
-        return distillation_sum(backbone.logits(hidden), teacher)
+        with self._as_teacher():
+            taught = backbone.states(tokens, use_cache=False).flatten(0, 1)[rows]
 
+        def loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+            with self._as_teacher():
+                logits = backbone.logits(teacher)
+            return distillation_sum(backbone.logits(student), logits)
 
-def _hits(logits: list[torch.Tensor], truths: torch.Tensor) -> dict[str, torch.Tensor]:
-    """How many known truths are the first guess, and among the first five."""
-    top1, top5 = [], []
-    for guesses, truth in zip(logits, truths, strict=True):
-        known = truth != UNKNOWN
-        ranks = rank_of(guesses[known], truth[known])
-        top1.append((ranks < 1).sum())
-        top5.append((ranks < 5).sum())
-    return {"top1": torch.stack(top1), "top5": torch.stack(top5)}
+        return chunked_sum(loss, backbone.vocabulary, hidden, taught, parameters=self._projection(0))
 
+    @contextmanager
+    def _as_teacher(self) -> Iterator[None]:
+        """The backbone as it was before: adapter off, no dropout, no gradients."""
+        before = self.model.training
+        self.model.eval()
+        try:
+            with torch.no_grad(), adapter_off(self.model):
+                yield
+        finally:
+            self.model.train(before)
 
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode for a while: the teacher has no dropout."""
-    before = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(before)
+    def _judged(
+        self, hidden: torch.Tensor, features: torch.Tensor, truths: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        """Cross-entropy, and how many known truths are the first guess, and among the first five."""
+        sums = {name: torch.zeros(len(truths), device=truths.device) for name in ("loss", "top1", "top5")}
+        for head, truth in enumerate(truths):
+            known = truth != UNKNOWN
+            rows = hidden if head == 0 else features[head - 1]
+            for piece, right in chunks(self._backbone[0].vocabulary, rows[known], truth[known]):
+                logits = self._logits(head, piece)
+                ranks = rank_of(logits, right)
+                sums["loss"][head] += cross_entropy_sum(logits, right)
+                sums["top1"][head] += (ranks < 1).sum()
+                sums["top5"][head] += (ranks < 5).sum()
+        return sums
 
 
 @contextmanager

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers.trainer_utils import get_last_checkpoint
 
 from treeopt.artifact import read_json, write_json
 from treeopt.errors import MismatchError
+from treeopt.train.callbacks import Tally
 from treeopt.train.data import Answers
 from treeopt.train.module import HeadsOnBackbone
 from treeopt.train.processes import is_main_process
@@ -32,21 +32,20 @@ def fit(
     Ctrl-C ends it with KeyboardInterrupt behind the step under way, and the next call goes on from there. Errors:
     InputError when the loss is no number.
     """
-    last = get_last_checkpoint(str(directory)) if directory.is_dir() else None
-    trainer = HeadTrainer(
-        module,
-        settings,
-        directory,
-        train,
-        held_out,
-        log=log,
-        stage=stage,
-        device=device,
-        resumed=last is not None,
-    )
-    trainer.train(resume_from_checkpoint=last)
-    if trainer.interrupted:
+    trainer = HeadTrainer(module, settings, directory, train, held_out, log=log, stage=stage, device=device)
+    trainer.accelerator.wait_for_everyone()  # the first process may have to clear the directory
+    last = last_checkpoint(directory)
+    trainer.args.eval_on_start = len(held_out) > 0 and last is None
+    with trainer.interrupts:
+        trainer.train(resume_from_checkpoint=str(last) if last else None)
+    if trainer.interrupts.seen:
         raise KeyboardInterrupt
+
+
+def last_checkpoint(directory: Path) -> Path | None:
+    """The newest whole checkpoint in a stage's directory, if there is one."""
+    whole = [file.parent for file in directory.glob(f"checkpoint-*/{Tally.FILE}")]
+    return max(whole, key=lambda checkpoint: int(checkpoint.name.split("-")[1]), default=None)
 
 
 def claim(directory: Path, facts: dict[str, Any], *, overwrite: bool) -> None:
@@ -66,6 +65,7 @@ def claim(directory: Path, facts: dict[str, Any], *, overwrite: bool) -> None:
                 f"{directory}: an unfinished run with {changed} {before.get(changed)!s:.60}, but this has"
                 f" {facts[changed]!s:.60}; repeat its command to go on with it, or start anew with --overwrite"
             )
-        shutil.rmtree(directory)
+        if is_main_process():
+            shutil.rmtree(directory)
     if is_main_process():
         write_json(path, facts, "training")

@@ -1,6 +1,7 @@
 """Hidden states of answers, computed once and kept on disk, so that heads train without the backbone."""
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,13 +52,18 @@ class StatesFile:
         return cls(path, lengths, backbone.hidden_size, backbone.dtype)
 
 
+def answers_sha256(generations: Sequence[Generation]) -> str:
+    """Content hash of answers and their prompts, in their order."""
+    texts = json.dumps([[g.key, g.prompt_ids, g.answer_ids] for g in generations])
+    return sha256_bytes(texts.encode())
+
+
 def _origin(backbone: Backbone, generations: Sequence[Generation]) -> dict[str, object]:
     """What the states depend on."""
-    texts = json.dumps([[g.key, g.prompt_ids, g.answer_ids] for g in generations])
     return {
         "model_sha256": backbone.sha256,
         "dtype": backbone.dtype_name,
-        "answers_sha256": sha256_bytes(texts.encode()),
+        "answers_sha256": answers_sha256(generations),
     }
 
 
@@ -66,5 +72,9 @@ def _allocate(path: Path, size: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             file.truncate(size)
+            if hasattr(
+                os, "posix_fallocate"
+            ):  # a mapped file that then finds the disk full would kill the process
+                os.posix_fallocate(file.fileno(), 0, size)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error

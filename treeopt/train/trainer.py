@@ -18,7 +18,7 @@ from transformers.trainer_callback import PrinterCallback
 
 from treeopt.errors import InputError
 from treeopt.measure.states import UNKNOWN
-from treeopt.train.callbacks import Interrupts, Progress, RecordsFile
+from treeopt.train.callbacks import Interrupts, Progress, RecordsFile, Tally
 from treeopt.train.data import Answers
 from treeopt.train.losses import head_weights, ramp
 from treeopt.train.module import HeadsOnBackbone
@@ -61,7 +61,6 @@ class HeadTrainer(Trainer):
         log: Path,
         stage: str,
         device: torch.device,
-        resumed: bool = False,
     ) -> None:
         judged = len(held_out) > 0
         at_once = settings.batch_size * settings.accumulate * world_size()
@@ -80,7 +79,6 @@ class HeadTrainer(Trainer):
             bf16=settings.precision == "bfloat16",
             fp16=settings.precision == "float16",
             eval_strategy="epoch" if judged else "no",
-            eval_on_start=judged and not resumed,
             logging_strategy="steps",
             logging_steps=every,
             logging_nan_inf_filter=False,
@@ -94,27 +92,24 @@ class HeadTrainer(Trainer):
             remove_unused_columns=False,
             dataloader_pin_memory=device.type != "cpu",
         )
-        interrupts = Interrupts()
+        arguments._n_gpu = min(
+            arguments.n_gpu, 1
+        )  # one a process: rows of a batch are not split by DataParallel
+        self.interrupts = Interrupts()
+        self._tally = Tally(train.heads)
         super().__init__(
             module,
             arguments,
             data_collator=train.collate,
             train_dataset=train,
             eval_dataset=held_out if judged else None,
-            callbacks=[Progress(stage), interrupts, RecordsFile(log, stage)],
+            callbacks=[Progress(stage), self.interrupts, self._tally, RecordsFile(log, stage)],
         )
         self.remove_callback(PrinterCallback)
         self.model_accepts_loss_kwargs = True  # each loss is divided by the counts of the whole step
         self._module = module
         self._settings = settings
         self._held_out = held_out
-        self._interrupts = interrupts
-        self._seen: list[tuple[torch.Tensor, torch.Tensor]] = []
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended training."""
-        return self._interrupts.seen
 
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
@@ -137,7 +132,7 @@ class HeadTrainer(Trainer):
         """L = L_LM + lambda_0 * sum_k lambda_k * CE_k (equations 1 and 2); L_LM is 0 where the backbone is frozen."""
         counts = num_items_in_batch
         sums = model(**inputs)["loss"]
-        self._seen.append((sums.detach(), (inputs["truths"] != UNKNOWN).sum(1)))
+        self._tally.add(sums.detach(), (inputs["truths"] != UNKNOWN).sum(1))
         means = sums / counts.clamp(min=1)
         rising = round(self.state.max_steps * self._settings.ramp)
         weight = ramp(self._settings.lambda_0, self.state.global_step, rising)
@@ -185,12 +180,12 @@ class HeadTrainer(Trainer):
         return metrics
 
     def log(self, logs: dict[str, Any], *args: Any, **kwargs: Any) -> None:
-        """Add to a record the mean loss of the backbone and of each head since the last one, of this process."""
-        if self._seen and "loss" in logs:
-            sums, counts = (torch.stack(values).sum(0) for values in zip(*self._seen, strict=True))
+        """Add to a record the mean loss of the backbone and of each head since the last one."""
+        if "loss" in logs:
+            sums, counts = self.accelerator.reduce(self._tally.sums.to(self.args.device), "sum")
+            self._tally.sums.zero_()
             own, *heads = rounded(sums / counts)
             logs = logs | ({"train_lm_loss": own} if self._module.joint else {}) | {"train_loss": heads}
-            self._seen.clear()
         super().log(logs, *args, **kwargs)
 
 
