@@ -117,6 +117,16 @@ def test_merging_gives_what_the_adapter_gives_and_leaves_the_embeddings(family, 
     assert torch.equal(logits(again), logits(merged))
 
 
+@each_model
+def test_an_attached_adapter_can_be_merged_where_it_is(family, changes):
+    model = tiny.random_model(family, **changes)
+    embeddings = model.get_input_embeddings().weight.clone()
+    wrapped = tiny.shaken(attach_lora(model, rank=4))
+    adapted = logits(model)
+    assert_merged(logits(wrapped.merge_and_unload()), adapted)
+    assert torch.equal(model.get_input_embeddings().weight, embeddings)
+
+
 def test_a_merged_model_is_another_model_by_name_and_hash(saved, tmp_path):
     merged = load(saved)
     assert (merged.name, len(merged.sha256)) == ("tiny+lora", 64)

@@ -106,9 +106,8 @@ def merge_adapter(loaded: Loaded, directory: str | Path) -> Loaded:
     try:
         with _quiet():
             wrapped = peft.PeftModel(model, _read_config(peft, config))
-        untie(
-            model, embeddings.weight
-        )  # after peft has seen what is tied, as it had when the adapter was trained
+        # Not before: peft puts an adapter of tied weights on both, as it did when the adapter was trained.
+        untie(model, embeddings.weight)
         peft.set_peft_model_state_dict(wrapped, _read_weights(peft, weights, wrapped))
     except (ValueError, TypeError, KeyError, RuntimeError, AttributeError) as error:
         message = " ".join(str(error).split())[:300]
