@@ -165,7 +165,7 @@ def _peft() -> ModuleType:
     try:
         import peft
     except ImportError as error:
-        raise InputError(f"LoRA adapters need peft ({error}): pip install 'treeopt[train]'") from error
+        raise InputError(f"LoRA adapters need peft ({error}): pip install peft") from error
     return peft
 
 
