@@ -73,6 +73,7 @@ _DATA = (
         type=click.Choice(["4bit", "8bit"]),
         help="Load the backbone so, with bitsandbytes where it is installed.",
     ),
+    click.option("--half", is_flag=True, help="Save heads in half precision (float16)."),
     click.option("--overwrite", is_flag=True, help="Replace what is there."),
 )
 _LORA = (
