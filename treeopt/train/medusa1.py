@@ -50,7 +50,7 @@ def train_medusa1(
     if precompute and world_size() > 1:
         raise InputError("hidden states are computed by one process only; with several, take --no-precompute")
     settings = {"loop": asdict(loop)}
-    split = prepare(backbone, generations, shape, directory, settings, seed=loop.seed, overwrite=overwrite)
+    split = prepare(backbone, generations, shape, loop, directory, settings, overwrite=overwrite)
     heads = new_heads(backbone, shape)
     warm_up(backbone, heads, split, loop, directory, precompute=precompute, stage="medusa1")
     return finished(heads, backbone)
@@ -60,19 +60,21 @@ def prepare(
     backbone: Backbone,
     generations: Sequence[Generation],
     shape: HeadSettings,
+    loop: LoopSettings,
     directory: Path,
     settings: dict[str, Any],
     *,
-    seed: int,
     overwrite: bool,
 ) -> Split:
     """Split the answers, see that `directory` is this run's, and begin its log with the settings and counts."""
+    if loop.precision == "float16" and backbone.device.type == "cpu":
+        raise InputError("--precision float16 needs a GPU; take bfloat16")
     split = split_answers(
         generations,
         heads=shape.heads,
         held_out=shape.held_out,
         context_limit=backbone.context_limit,
-        seed=seed,
+        seed=loop.seed,
     )
     facts = asdict(shape) | {
         "model": backbone.name,

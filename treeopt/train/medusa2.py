@@ -72,7 +72,7 @@ def train_medusa2(
         "lora": asdict(lora) if lora else None,
         "self_distill": self_distill,
     }
-    split = prepare(backbone, generations, shape, directory, settings, seed=joint.seed, overwrite=overwrite)
+    split = prepare(backbone, generations, shape, joint, directory, settings, overwrite=overwrite)
     heads = new_heads(backbone, shape)
     if warmup is not None:
         warm_up(backbone, heads, split, warmup, directory, precompute=precompute, stage="warmup")

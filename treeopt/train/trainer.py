@@ -139,7 +139,7 @@ class HeadTrainer(Trainer):
         loss = means[0] + weight * (head_weights(len(means) - 1, means.device) * means[1:]).sum()
         if not torch.isfinite(loss):
             raise InputError(
-                f"the loss of step {self.state.global_step + 1} is {float(loss)}; lower --learning-rate, or take a"
+                f"the loss of step {self.state.global_step + 1} is {loss.item()}; lower --learning-rate, or take a"
                 " precision of more range"
             )
         loss = loss * self.accelerator.num_processes  # which average their gradients
