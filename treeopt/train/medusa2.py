@@ -62,6 +62,10 @@ def train_medusa2(
             f"{backbone.name}: quantised, so the teacher would be the rounded model and the student be drawn to its"
             " errors; self-distil the unquantised model"
         )
+    if quantised and backbone.device.type == "cpu":
+        raise UnsupportedError(
+            f"{backbone.name}: quantised, and bitsandbytes has no gradients for the CPU; train the unquantised model"
+        )
     if quantised and lora is None:
         raise UnsupportedError(f"{backbone.name}: quantised weights cannot be trained; drop --full")
     if precompute and world_size() > 1:
