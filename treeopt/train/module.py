@@ -1,6 +1,6 @@
 """What is trained: heads on a backbone, as one module, so that gradients, devices and checkpoints just follow."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,6 +67,12 @@ class HeadsOnBackbone(nn.Module):
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, torch.Tensor]:  # type: ignore[override]
         """What is trained and nothing else: that is what a checkpoint needs."""
         return {name: p.detach() for name, p in self.named_parameters() if p.requires_grad}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Take up what is trained; what is frozen is not missed."""
+        found = super().load_state_dict(state_dict, strict=False)
+        found.missing_keys[:] = [name for name in found.missing_keys if name in self.state_dict()]
+        return found
 
     def _states(self, tokens: torch.Tensor | None, rows: torch.Tensor | None) -> torch.Tensor:
         """Hidden states [P, H] of the answer rows."""
