@@ -1,5 +1,6 @@
 """The chain on a GPU: the same steps as on the CPU, half precision that reports where it parts, CUDA events."""
 
+import json
 import math
 
 import pytest
@@ -18,7 +19,9 @@ from treeopt.search.estimate import Independent
 from treeopt.search.grow import grow
 from treeopt.search.latency import LatencyProfile
 from treeopt.search.replay import replay
-from treeopt.train.medusa1 import Medusa1Settings, train_medusa1
+from treeopt.train.medusa1 import HeadSettings, train_medusa1
+from treeopt.train.medusa2 import LoraSettings, train_medusa2
+from treeopt.train.trainer import LoopSettings
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 CUDA = "cuda"
@@ -124,14 +127,46 @@ def test_profiling_uses_cuda_events_and_gives_whole_rows():
     assert sum(steps) == pytest.approx(sum(parts)) and min(steps) > 0
 
 
-def test_training_leaves_the_backbone_alone_and_its_heads_load(tmp_path):
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("precompute", [False, True])
+def test_training_leaves_the_backbone_alone_and_its_heads_load(precompute, precision, tmp_path):
     model = on_gpu(dtype=torch.bfloat16)
     before = {name: value.clone() for name, value in model.model.state_dict().items()}
     made, *_ = chain(model, tmp_path)
     heads = train_medusa1(
-        model, made, Medusa1Settings(heads=3, epochs=2, batch_size=64), tmp_path / "log.jsonl"
+        model,
+        made,
+        HeadSettings(heads=3, held_out=0.2),
+        LoopSettings(epochs=2, batch_size=4, precision=precision),
+        tmp_path / "training",
+        precompute=precompute,
     )
     assert all(torch.equal(before[name], value) for name, value in model.model.state_dict().items())
+    assert heads.weight.abs().sum() > 0
     save_heads(tmp_path, heads, base_model="tiny")
     again = load_heads(tmp_path, model)
     assert again.weight.device.type == CUDA and torch.equal(again.weight, heads.weight)
+
+
+@pytest.mark.parametrize("lora", [LoraSettings(rank=4), None])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_heads_and_backbone_are_trained_together(precision, lora, tmp_path):
+    model = on_gpu()
+    made, *_ = chain(model, tmp_path)
+    loop = LoopSettings(epochs=2, batch_size=4, lambda_0=0.2, precision=precision)
+    heads, adapter = train_medusa2(
+        model,
+        made,
+        HeadSettings(heads=3, held_out=0.2),
+        loop,
+        loop,
+        tmp_path / "training",
+        lora=lora,
+        self_distill=lora is not None,
+        precompute=False,
+    )
+    assert (adapter is None) == (lora is None) and heads.weight.device.type == CUDA
+    records = [json.loads(line) for line in (tmp_path / "training" / "log.jsonl").read_text().splitlines()]
+    losses = [record["train_lm_loss"] for record in records if "train_lm_loss" in record]
+    assert all(map(math.isfinite, losses))
+    assert losses[0] == pytest.approx(0, abs=0.1) if lora else losses[0] > 0

@@ -49,8 +49,10 @@ def fresh(family="llama", dtype=None, **changes):
 def medusa1(model, answers, directory, shape=None, *, precompute=True, overwrite=False, **loop):
     """`train_medusa1` with two heads, unless told otherwise, and loop settings as keywords."""
     shape = HeadSettings(**({"heads": 2, "held_out": 0.25} | (shape or {})))
-    loop = LoopSettings(**({"epochs": 1, "batch_size": 2} | loop))
-    return train_medusa1(model, answers, shape, loop, directory, precompute=precompute, overwrite=overwrite)
+    settings = LoopSettings(**({"epochs": 1, "batch_size": 2} | loop))
+    return train_medusa1(
+        model, answers, shape, settings, directory, precompute=precompute, overwrite=overwrite
+    )
 
 
 def medusa2(

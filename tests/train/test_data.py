@@ -10,6 +10,7 @@ from treeopt.errors import InputError
 from treeopt.measure.generations import Generation
 from treeopt.search.ranks import UNKNOWN
 from treeopt.train.data import Answers, split_answers
+from treeopt.train.states_file import StatesFile
 
 SHAPES = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8)
 
@@ -85,11 +86,10 @@ def test_an_answer_longer_than_the_context_is_named():
 def test_states_stand_in_for_the_text(tmp_path):
     made = ragged([(3, 4), (2, 6), (5, 3)])
 
-    class Numbers:
-        def rows(self, number):
-            return torch.full((len(made[number].answer_ids), 1), float(number))
-
-    batch = Answers(made[1:], 2, states=Numbers(), first=1).collate([1, 0])
+    states = torch.tensor([[float(number)] for number, g in enumerate(made) for _ in g.answer_ids])
+    states.numpy().tofile(tmp_path / "states.bin")
+    file = StatesFile(tmp_path / "states.bin", [4, 6, 3], 1, torch.float32)
+    batch = Answers(made[1:], 2, states=file, first=1).collate([1, 0])
     assert batch.keys() == {"states", "truths"}
     assert batch["states"][:, 0].tolist() == [2.0] * 3 + [1.0] * 6
     assert torch.equal(batch["truths"], Answers(made, 2).collate([2, 1])["truths"])

@@ -90,7 +90,8 @@ def pieces(joint, teacher, own):
 
 def loss_by_hand(model, heads, base, joint, teacher, lambda_0):
     """The whole step's loss, one token of one answer at a time, without a batch."""
-    own, drafts = [], [[] for _ in range(HEADS)]
+    own: list[torch.Tensor] = []
+    drafts: list[list[torch.Tensor]] = [[] for _ in range(HEADS)]
     for answer in BATCH:
         for offset, token in enumerate(answer.answer_ids):
             text = torch.tensor([answer.prompt_ids + answer.answer_ids[:offset]])
@@ -145,6 +146,6 @@ def test_the_loss_of_a_step_and_its_gradients(joint, teacher, own, rows_at_once,
     for name, one, other in zip(trained, found, expected, strict=True):
         assert (one is None) == (other is None), name
         if one is not None:
-            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
     frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
     assert bool(frozen) == (not joint or teacher)

@@ -149,7 +149,8 @@ def test_held_out_figures_are_each_heads_own(tmp_path):
     model, made = fresh(), ragged([(n % 3 + 1, 4 + n % 5) for n in range(12)])
     heads = medusa1(model, made, tmp_path, {"heads": 2, "held_out": 0.5}, epochs=2, batch_size=4, seed=3)
     held_out = split_answers(made, heads=2, held_out=0.5, context_limit=99, seed=3).held_out
-    losses, ranks = [[], [], []], [[], [], []]
+    losses: list[list[float]] = [[], [], []]
+    ranks: list[list[int]] = [[], [], []]
     for answer in held_out:
         for offset in range(len(answer.answer_ids)):
             text = torch.tensor([answer.prompt_ids + answer.answer_ids[:offset]])

@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,10 @@ from treeopt.train.medusa2 import LoraSettings
 from treeopt.train.run import last_checkpoint
 from treeopt.train.trainer import HeadTrainer
 
-LONG = {"epochs": 21, "batch_size": 1}  # 6 steps an epoch, 126 in all: a record every two, a checkpoint every ten
+LONG = {
+    "epochs": 21,
+    "batch_size": 1,
+}  # 6 steps an epoch, 126 in all; a record every 2, a checkpoint every 10
 LORA = LoraSettings(rank=2)
 
 
@@ -29,7 +33,9 @@ def run_medusa1(directory, **changes):
 def run_medusa2(directory, lora=LORA, **changes):
     """Of heads and backbone together."""
     model = fresh(attention_dropout=0.1)
-    heads, adapter = medusa2(model, RAGGED[:4], directory, lora=lora, self_distill=lora is not None, **changes)
+    heads, adapter = medusa2(
+        model, RAGGED[:4], directory, lora=lora, self_distill=lora is not None, **changes
+    )
     assert (adapter is None) == (lora is None)
     return weights_of(heads) | weights_of(model.model)
 
@@ -42,7 +48,7 @@ def uninterrupted(tmp_path_factory):
 
 @pytest.mark.parametrize("step", [1, 9, 12, 57, 126])
 def test_medusa1_goes_on_as_if_nothing_had_been(step, uninterrupted, tmp_path, monkeypatch):
-    """Stopped in the first step, within an epoch and between two records, behind an epoch, at a checkpoint, at the end."""
+    """Stopped in the first step, within an epoch and between two records, behind an epoch, and in the last step."""
     with monkeypatch.context() as patch:
         ctrl_c(patch, "medusa1", step)
         with pytest.raises(KeyboardInterrupt):
@@ -65,7 +71,9 @@ def test_a_run_may_be_interrupted_again_and_again(uninterrupted, tmp_path, monke
 
 
 @pytest.mark.parametrize("step", [7, 15])
-def test_a_second_ctrl_c_ends_at_once_and_the_last_checkpoint_serves(step, uninterrupted, tmp_path, monkeypatch):
+def test_a_second_ctrl_c_ends_at_once_and_the_last_checkpoint_serves(
+    step, uninterrupted, tmp_path, monkeypatch
+):
     """Before the first checkpoint too, where all begins again; no record stands twice in the log."""
     before = signal.getsignal(signal.SIGINT)
     with monkeypatch.context() as patch:
@@ -124,7 +132,7 @@ def test_a_stage_that_is_done_is_not_done_again(tmp_path, monkeypatch):
     assert steps == [True]
 
 
-CHANGES = {
+CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "heads": ({"shape": {"heads": 3}}, "heads 2, but this has 3"),
     "held_out": ({"shape": {"held_out": 0.5}}, "held_out 0.25, but this has 0.5"),
     "loop": ({"learning_rate": 0.5}, "loop {'epochs': 1"),
