@@ -135,7 +135,7 @@ def test_a_stage_that_is_done_is_not_done_again(tmp_path, monkeypatch):
 CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "heads": ({"shape": {"heads": 3}}, "heads 2, but this has 3"),
     "held_out": ({"shape": {"held_out": 0.5}}, "held_out 0.25, but this has 0.5"),
-    "loop": ({"learning_rate": 0.5}, "loop {'epochs': 1"),
+    "loop": ({"learning_rate": 0.5}, "loop learning_rate 0.001, but this has 0.5"),
     "answers": ({"answers": ragged([(2, 9)] * 8)}, "answer"),
     "model_sha256": ({"model": "other"}, "model_sha256 tiny, but this has other"),
     "dtype": ({"model": torch.bfloat16}, "dtype float32, but this has bfloat16"),

@@ -85,6 +85,7 @@ def prepare(
         "skipped_answers": split.skipped,
         "answer_tokens": sum(len(g.answer_ids) for g in split.train),
         "answers_sha256": answers_sha256([*split.train, *split.held_out]),
+        "processes": world_size(),
         **settings,
     }
     claim(directory, facts, overwrite=overwrite)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +58,24 @@ def claim(directory: Path, facts: dict[str, Any], *, overwrite: bool) -> None:
     facts = json.loads(json.dumps(facts))  # as they are read back
     if path.is_file():
         before = read_json(path, "training")
-        changed = next((name for name, value in facts.items() if before.get(name) != value), None)
+        changed = next(_changes(before, facts), None)
         if changed is None:
             return
         if not overwrite:
             raise MismatchError(
-                f"{directory}: an unfinished run with {changed} {before.get(changed)!s:.60}, but this has"
-                f" {facts[changed]!s:.60}; repeat its command to go on with it, or start anew with --overwrite"
+                f"{directory}: an unfinished run with {changed}; repeat its command to go on with it, or start anew"
+                " with --overwrite"
             )
         if is_main_process():
             shutil.rmtree(directory)
     if is_main_process():
         write_json(path, facts, "training")
+
+
+def _changes(before: Any, now: Any, name: str = "") -> Iterator[str]:
+    """What is not as it was, by name; dictionaries entry by entry."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for inner, value in now.items():
+            yield from _changes(before.get(inner), value, f"{name} {inner}".strip())
+    elif before != now:
+        yield f"{name} {before!s:.60}, but this has {now!s:.60}"
