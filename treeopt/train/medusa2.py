@@ -52,22 +52,7 @@ def train_medusa2(
     of `train_medusa1`; InputError for self-distillation without an adapter; UnsupportedError for a quantised
     backbone where that cannot be right.
     """
-    if self_distill and lora is None:
-        raise InputError(
-            "--self-distill needs an adapter, which is switched off to be the teacher; drop --full"
-        )
-    quantised = getattr(backbone.model, "is_quantized", False)
-    if quantised and self_distill:
-        raise UnsupportedError(
-            f"{backbone.name}: quantised, so the teacher would be the rounded model and the student be drawn to its"
-            " errors; self-distil the unquantised model"
-        )
-    if quantised and backbone.device.type == "cpu":
-        raise UnsupportedError(
-            f"{backbone.name}: quantised, and bitsandbytes has no gradients for the CPU; train the unquantised model"
-        )
-    if quantised and lora is None:
-        raise UnsupportedError(f"{backbone.name}: quantised weights cannot be trained; drop --full")
+    _require_trainable(backbone, lora, self_distill=self_distill)
     if precompute and world_size() > 1:
         raise InputError("hidden states are computed by one process only; with several, take --no-precompute")
     settings = {
@@ -98,3 +83,23 @@ def train_medusa2(
     )
     backbone.model.requires_grad_(False).eval()
     return finished(heads, backbone), adapter
+
+
+def _require_trainable(backbone: Backbone, lora: LoraSettings | None, *, self_distill: bool) -> None:
+    """Errors for what cannot be right, with the reason."""
+    if self_distill and lora is None:
+        raise InputError(
+            "--self-distill needs an adapter, which is switched off to be the teacher; drop --full"
+        )
+    quantised = getattr(backbone.model, "is_quantized", False)
+    if quantised and self_distill:
+        raise UnsupportedError(
+            f"{backbone.name}: quantised, so the teacher would be the rounded model and the student be drawn to its"
+            " errors; self-distil the unquantised model"
+        )
+    if quantised and backbone.device.type == "cpu":
+        raise UnsupportedError(
+            f"{backbone.name}: quantised, and bitsandbytes has no gradients for the CPU; train the unquantised model"
+        )
+    if quantised and lora is None:
+        raise UnsupportedError(f"{backbone.name}: quantised weights cannot be trained; drop --full")

@@ -62,47 +62,14 @@ class HeadTrainer(Trainer):
         stage: str,
         device: torch.device,
     ) -> None:
-        judged = len(held_out) > 0
-        at_once = settings.batch_size * settings.accumulate * world_size()
-        steps = math.ceil(math.ceil(len(train) / at_once) * settings.epochs)
-        every = max(1, steps // RECORDS)
-        arguments = TrainingArguments(
-            output_dir=str(directory),
-            num_train_epochs=settings.epochs,
-            per_device_train_batch_size=settings.batch_size,
-            per_device_eval_batch_size=settings.batch_size,
-            gradient_accumulation_steps=settings.accumulate,
-            learning_rate=settings.learning_rate,
-            lr_scheduler_type="cosine",
-            warmup_steps=round(steps * settings.lr_warmup),
-            weight_decay=0.0,
-            bf16=settings.precision == "bfloat16",
-            fp16=settings.precision == "float16",
-            eval_strategy="epoch" if judged else "no",
-            logging_strategy="steps",
-            logging_steps=every,
-            logging_nan_inf_filter=False,
-            save_strategy="steps",
-            save_steps=every * (RECORDS // CHECKPOINTS),
-            save_total_limit=2,
-            seed=settings.seed,
-            report_to=[],
-            disable_tqdm=True,
-            use_cpu=device.type == "cpu",
-            remove_unused_columns=False,
-            dataloader_pin_memory=device.type != "cpu",
-        )
-        arguments._n_gpu = min(
-            arguments.n_gpu, 1
-        )  # one a process: rows of a batch are not split by DataParallel
         self.interrupts = Interrupts()
         self._tally = Tally(train.heads)
         super().__init__(
             module,
-            arguments,
+            _arguments(settings, directory, len(train), device, judged=len(held_out) > 0),
             data_collator=train.collate,
             train_dataset=train,
-            eval_dataset=held_out if judged else None,
+            eval_dataset=held_out if len(held_out) > 0 else None,
             callbacks=[Progress(stage), self.interrupts, self._tally, RecordsFile(log, stage)],
         )
         self.remove_callback(PrinterCallback)
@@ -192,3 +159,40 @@ class HeadTrainer(Trainer):
 def rounded(values: torch.Tensor) -> list[float | None]:
     """As JSON has them; None for what is not known (nothing over nothing)."""
     return [None if math.isnan(value) else round(value, 5) for value in values.tolist()]
+
+
+def _arguments(
+    settings: LoopSettings, directory: Path, answers: int, device: torch.device, *, judged: bool
+) -> TrainingArguments:
+    """The settings as transformers calls them, with records and checkpoints at even steps."""
+    at_once = settings.batch_size * settings.accumulate * world_size()
+    steps = math.ceil(math.ceil(answers / at_once) * settings.epochs)
+    every = max(1, steps // RECORDS)
+    arguments = TrainingArguments(
+        output_dir=str(directory),
+        num_train_epochs=settings.epochs,
+        per_device_train_batch_size=settings.batch_size,
+        per_device_eval_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.accumulate,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="cosine",
+        warmup_steps=round(steps * settings.lr_warmup),
+        weight_decay=0.0,
+        bf16=settings.precision == "bfloat16",
+        fp16=settings.precision == "float16",
+        eval_strategy="epoch" if judged else "no",
+        logging_strategy="steps",
+        logging_steps=every,
+        logging_nan_inf_filter=False,
+        save_strategy="steps",
+        save_steps=every * (RECORDS // CHECKPOINTS),
+        save_total_limit=2,
+        seed=settings.seed,
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=device.type == "cpu",
+        remove_unused_columns=False,
+        dataloader_pin_memory=device.type != "cpu",
+    )
+    arguments._n_gpu = min(arguments.n_gpu, 1)  # one a process, and no DataParallel, which would split rows
+    return arguments

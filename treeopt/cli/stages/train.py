@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from treeopt.artifact import require_match
 from treeopt.cli.decoding import Decoding
 from treeopt.cli.run import ModelOptions, RunDirectory, require_writable
@@ -137,6 +135,8 @@ class Training:
         return by_default if wanted is None else wanted
 
     def _save_heads(self, directory: Path, heads: MedusaHeads) -> Path:
+        import torch
+
         dtype = torch.float16 if self._data["half"] else None
         base = self._source.model or self._session.backbone.name
         return save_heads(directory, heads, base_model=base, dtype=dtype)
