@@ -1,4 +1,4 @@
-"""A backbone that bitsandbytes has rounded, where that is installed: heads train on it, self-distillation is refused."""
+"""A backbone rounded by bitsandbytes, where that is installed: heads train on it, self-distillation is refused."""
 
 import json
 

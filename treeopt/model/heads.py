@@ -80,14 +80,6 @@ class MedusaHeads(nn.Module):
             states = states + nn.functional.silu(update)
         return states
 
-    def logits(self, features: torch.Tensor, index: int) -> torch.Tensor:
-        """[P, H] -> [P, V]: what one head, counted from 0, makes of its features."""
-        if self.lm_weight is not None:
-            return nn.functional.linear(features, self.lm_weight[index])
-        project = self._project[0]
-        assert project is not None
-        return project(features)
-
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits [K, P, V] for hidden states [P, H]."""
         states = self.features(hidden)

@@ -1,7 +1,8 @@
 """What is trained: heads on a backbone, as one module, so that gradients, devices and checkpoints just follow."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -80,14 +81,6 @@ class HeadsOnBackbone(nn.Module):
         with torch.set_grad_enabled(self.joint and torch.is_grad_enabled()):
             return self._backbone[0].states(tokens, use_cache=False).flatten(0, 1)[rows]
 
-    def _logits(self, head: int, features: torch.Tensor) -> torch.Tensor:
-        """[P, H] -> [P, V] of a head, or of the backbone for 0."""
-        if head > 0 and self.heads.lm_weight is not None:
-            return self.heads.logits(features, head - 1)
-        if self._cast is not None:
-            return nn.functional.linear(features, self._cast, self._backbone[0].lm_head.bias)
-        return self._backbone[0].logits(features.to(self._backbone[0].dtype))
-
     def _cast_lm_head(self) -> torch.Tensor | None:
         """A frozen LM head in autocast's number format, which autocast itself would cast again for every chunk."""
         lm_head, kind = self._backbone[0].lm_head, self._backbone[0].device.type
@@ -99,35 +92,42 @@ class HeadsOnBackbone(nn.Module):
             return lm_head.weight.to(torch.get_autocast_dtype(kind))
         return None
 
-    def _projection(self, head: int) -> list[torch.Tensor]:
-        """What `_logits` depends on and is trained."""
+    def _projection(self, head: int) -> tuple[Callable[[torch.Tensor], torch.Tensor], list[torch.Tensor]]:
+        """[P, H] -> [P, V] of a head, or of the backbone for 0; and what of it is trained."""
+        backbone, cast = self._backbone[0], self._cast
         if head > 0 and self.heads.lm_weight is not None:
-            return [self.heads.lm_weight]
-        return [p for p in self._backbone[0].lm_head.parameters() if p.requires_grad]
+            weight = self.heads.lm_weight[head - 1]
+            return partial(nn.functional.linear, weight=weight), [weight]
+        if cast is not None:
+            return partial(nn.functional.linear, weight=cast, bias=backbone.lm_head.bias), []
+        trained = [p for p in backbone.lm_head.parameters() if p.requires_grad]
+        return lambda rows: backbone.logits(rows.to(backbone.dtype)), trained
 
     def _cross_entropy(self, head: int, features: torch.Tensor, truths: torch.Tensor) -> torch.Tensor:
         """Sum over the known truths [P]."""
         known = truths != UNKNOWN
+        project, trained = self._projection(head)
         return chunked_sum(
-            lambda rows, truth: cross_entropy_sum(self._logits(head, rows), truth),
+            lambda rows, truth: cross_entropy_sum(project(rows), truth),
             self._backbone[0].vocabulary,
             features[known],
             truths[known],
-            parameters=self._projection(head),
+            parameters=trained,
         )
 
     def _distance(self, hidden: torch.Tensor, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """KL(teacher || student) at the answer rows."""
         backbone = self._backbone[0]
+        project, trained = self._projection(0)
         with self._as_teacher():
             taught = backbone.states(tokens, use_cache=False).flatten(0, 1)[rows]
 
         def loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
             with self._as_teacher():
                 logits = backbone.logits(teacher)
-            return distillation_sum(backbone.logits(student), logits)
+            return distillation_sum(project(student), logits)
 
-        return chunked_sum(loss, backbone.vocabulary, hidden, taught, parameters=self._projection(0))
+        return chunked_sum(loss, backbone.vocabulary, hidden, taught, parameters=trained)
 
     @contextmanager
     def _as_teacher(self) -> Iterator[None]:
@@ -148,8 +148,9 @@ class HeadsOnBackbone(nn.Module):
         for head, truth in enumerate(truths):
             known = truth != UNKNOWN
             rows = hidden if head == 0 else features[head - 1]
+            project, _ = self._projection(head)
             for piece, right in chunks(self._backbone[0].vocabulary, rows[known], truth[known]):
-                logits = self._logits(head, piece)
+                logits = project(piece)
                 ranks = rank_of(logits, right)
                 sums["loss"][head] += cross_entropy_sum(logits, right)
                 sums["top1"][head] += (ranks < 1).sum()

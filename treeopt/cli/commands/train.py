@@ -217,11 +217,23 @@ def medusa2(
     )
     new = RunDirectory(directory)
     where = {"adapter": str(new.adapter)} if adapter["lora"] else {"model": str(directory / "model")}
-    _tell(training, as_json, file, source, new, where)
+    prompts = (
+        "--prompts",
+        str(decoding.prompts),
+        "--template",
+        decoding.template,
+    )  # the new run has none yet
+    _tell(training, as_json, file, source, new, where, *prompts)
 
 
 def _tell(
-    training: Any, as_json: bool, file: Path, source: ModelOptions, run: RunDirectory, named: dict[str, str]
+    training: Any,
+    as_json: bool,
+    file: Path,
+    source: ModelOptions,
+    run: RunDirectory,
+    named: dict[str, str],
+    *extra: str,
 ) -> None:
     """Show what came out, by the one process that writes."""
     from treeopt.artifact import sha256_file
@@ -234,7 +246,7 @@ def _tell(
         as_json,
         {"heads": str(file), "heads_sha256": sha256_file(file), "log": records},
         lambda: f"{file}\n\n{records_text(records)}",
-        next_command("calibrate", run, {"asked": source.asked() | named}),
+        next_command("calibrate", run, {"asked": source.asked() | named}, *extra),
     )
 
 
