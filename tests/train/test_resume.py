@@ -1,15 +1,17 @@
 """A run that was interrupted, however often and wherever, ends as one that was not: the same records, the same bits."""
 
+import os
 import shutil
 import signal
 from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from tests import tiny
 from tests.train.samples import RAGGED, ctrl_c, cyclic, fresh, log_of, medusa1, medusa2, ragged, weights_of
-from treeopt.errors import MismatchError
+from treeopt.errors import InputError, MismatchError
 from treeopt.train.callbacks import Interrupts, Tally
 from treeopt.train.medusa2 import LoraSettings
 from treeopt.train.run import last_checkpoint
@@ -99,6 +101,39 @@ def test_a_checkpoint_or_a_record_that_was_half_written_is_passed_over(uninterru
         file.write('{"stage": "med')
     weights, log = uninterrupted
     assert same(run_medusa1(tmp_path), weights) and log_of(tmp_path) == log
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "trainer_state.json", Tally.FILE])
+def test_a_checkpoint_that_was_cut_off_is_passed_over(name, uninterrupted, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        ctrl_c(patch, "medusa1", 23)
+        with pytest.raises(KeyboardInterrupt):
+            run_medusa1(tmp_path)
+    os.truncate(tmp_path / "medusa1" / "checkpoint-23" / name, 20)
+    (tmp_path / "medusa1" / "checkpoint-of-mine").mkdir()
+    weights, log = uninterrupted
+    assert same(run_medusa1(tmp_path), weights) and log_of(tmp_path) == log
+
+
+def test_a_full_disk_is_one_error(uninterrupted, tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise SafetensorError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("transformers.Trainer._save_checkpoint", full)
+        with pytest.raises(InputError, match=r"checkpoint cannot be written \(No space left on device\)"):
+            run_medusa1(tmp_path)
+    weights, log = uninterrupted
+    assert same(run_medusa1(tmp_path), weights) and log_of(tmp_path) == log
+
+
+def test_overwrite_clears_a_directory_that_does_not_tell_what_it_is(uninterrupted, tmp_path):
+    run_medusa1(tmp_path, learning_rate=0.5)
+    os.truncate(tmp_path / "run.json", 0)
+    with pytest.raises(InputError, match="not JSON"):
+        run_medusa1(tmp_path)
+    assert same(run_medusa1(tmp_path, overwrite=True), uninterrupted[0])
+    assert log_of(tmp_path) == uninterrupted[1]
 
 
 @pytest.mark.parametrize("lora", [LORA, None])

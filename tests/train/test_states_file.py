@@ -73,6 +73,15 @@ def test_states_that_were_interrupted_are_made_anew(tmp_path, monkeypatch, compu
     torch.testing.assert_close(states.rows(0), answer_states(fresh(), RAGGED[:1]), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["states.bin", "states.json"])
+def test_states_that_were_cut_off_are_made_anew(name, tmp_path, computed):
+    StatesFile.of(tmp_path / "states.bin", fresh(), RAGGED)
+    os.truncate(tmp_path / name, 20)
+    states = StatesFile.of(tmp_path / "states.bin", fresh(), RAGGED)
+    assert computed == [2 * len(RAGGED)]
+    torch.testing.assert_close(states.rows(0), answer_states(fresh(), RAGGED[:1]), rtol=1e-4, atol=1e-5)
+
+
 def test_a_full_disk_is_one_error(tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

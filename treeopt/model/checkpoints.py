@@ -62,7 +62,10 @@ def load_heads(path: str | Path, backbone: "Backbone") -> MedusaHeads:
 def save_heads(
     directory: str | Path, heads: MedusaHeads, *, base_model: str, dtype: torch.dtype | None = None
 ) -> Path:
-    """Write `medusa_lm_head.safetensors` and `config.json`, shared layout or own as the heads are; the file's path."""
+    """Write `medusa_lm_head.safetensors` and `config.json`, shared layout or own as the heads are; the file's path.
+
+    Errors: InputError when the place cannot be written, or a value is no finite number in `dtype`.
+    """
     directory = Path(directory)
     tensors = {}
     for h in range(heads.heads):
@@ -73,6 +76,10 @@ def save_heads(
             tensors[f"{h}.{heads.layers}.weight"] = heads.lm_weight[h]
     tensors = {name: value.detach().to("cpu", dtype).contiguous().clone() for name, value in tensors.items()}
     file = directory / FILE_NAMES[0]
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
+        raise InputError(
+            f"{file}: not written, as values are no finite numbers in {dtype or heads.weight.dtype}"
+        )
     temporary = file.with_suffix(".tmp")
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from treeopt.artifact import sha256_bytes
+from treeopt.artifact import sha256_bytes, write_text
 from treeopt.errors import InputError
 from treeopt.measure.generations import Generation
 from treeopt.measure.states import answer_states, batches
@@ -38,17 +38,17 @@ class StatesFile:
         """
         lengths = [len(generation.answer_ids) for generation in generations]
         origin = _origin(backbone, generations)
-        note = path.with_suffix(".json")
-        if not (path.is_file() and note.is_file() and json.loads(note.read_text()) == origin):
+        note, size = path.with_suffix(".json"), sum(lengths) * backbone.hidden_size * backbone.dtype.itemsize
+        if not (_is_of(note, origin) and path.is_file() and path.stat().st_size == size):
             note.unlink(missing_ok=True)
-            _allocate(path, sum(lengths) * backbone.hidden_size * backbone.dtype.itemsize)
+            _allocate(path, size)
             states = cls(path, lengths, backbone.hidden_size, backbone.dtype)
             number = {id(generation): index for index, generation in enumerate(generations)}
             for batch in tqdm(list(batches(generations)), desc="hidden states", unit="batch", disable=None):
                 parts = answer_states(backbone, batch).cpu().split([len(g.answer_ids) for g in batch])
                 for generation, part in zip(batch, parts, strict=True):
                     states.rows(number[id(generation)]).copy_(part)
-            note.write_text(json.dumps(origin))
+            write_text(note, json.dumps(origin))
         return cls(path, lengths, backbone.hidden_size, backbone.dtype)
 
 
@@ -65,6 +65,14 @@ def _origin(backbone: Backbone, generations: Sequence[Generation]) -> dict[str, 
         "dtype": backbone.dtype_name,
         "answers_sha256": answers_sha256(generations),
     }
+
+
+def _is_of(note: Path, origin: dict[str, object]) -> bool:
+    """Whether the note beside states says that they are of this origin."""
+    try:
+        return bool(json.loads(note.read_text()) == origin)
+    except (OSError, ValueError):
+        return False
 
 
 def _allocate(path: Path, size: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments
@@ -146,6 +147,17 @@ class HeadTrainer(Trainer):
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
+    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        """With errors as one line; what is half-written is not gone on from."""
+        try:
+            super()._save_checkpoint(*args, **kwargs)
+        except (OSError, SafetensorError, RuntimeError) as error:  # the last is torch.save's
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"{self.args.output_dir}: a checkpoint cannot be written ({reason:.100}); make room, and the same"
+                " command goes on from the one before"
+            ) from error
+
     def log(self, logs: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         """Add to a record the mean loss of the backbone and of each head since the last one."""
         if "loss" in logs:
@@ -157,8 +169,8 @@ class HeadTrainer(Trainer):
 
 
 def rounded(values: torch.Tensor) -> list[float | None]:
-    """As JSON has them; None for what is not known (nothing over nothing)."""
-    return [None if math.isnan(value) else round(value, 5) for value in values.tolist()]
+    """As JSON has them; None for what is not known (nothing over nothing) or no finite number."""
+    return [round(value, 5) if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _arguments(

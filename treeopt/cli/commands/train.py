@@ -18,11 +18,14 @@ from treeopt.cli.output import show
 from treeopt.cli.parameters import Decorator, finite, gathered
 from treeopt.cli.run import ModelOptions, RunDirectory, next_command
 
-SHARE = click.FloatRange(min=0, max=1, max_open=True)
-
 
 def _number(name: str, default: float, text: str, *, least_open: bool = True) -> Decorator:
     kind = click.FloatRange(min=0, min_open=least_open)
+    return click.option(name, type=kind, callback=finite, default=default, show_default=True, help=text)
+
+
+def _share(name: str, default: float, text: str) -> Decorator:
+    kind = click.FloatRange(min=0, max=1, max_open=True)
     return click.option(name, type=kind, callback=finite, default=default, show_default=True, help=text)
 
 
@@ -32,9 +35,7 @@ _HEADS = (
     click.option(
         "--own-lm-head", is_flag=True, help="Each head has an LM head of its own, not the backbone's."
     ),
-    click.option(
-        "--held-out", type=SHARE, default=0.05, show_default=True, help="Share of prompts to judge on."
-    ),
+    _share("--held-out", 0.05, "Share of prompts to judge on."),
 )
 _LOOP = (
     click.option(
@@ -43,9 +44,7 @@ _LOOP = (
     click.option(
         "--accumulate", type=WHOLE, default=1, show_default=True, help="Batches that make up one step."
     ),
-    click.option(
-        "--lr-warmup", type=SHARE, default=0.05, show_default=True, help="Share of steps to the peak rate."
-    ),
+    _share("--lr-warmup", 0.05, "Share of steps to the peak rate."),
     click.option(
         "--precision",
         type=click.Choice(["float32", "bfloat16", "float16"]),
@@ -80,9 +79,7 @@ _LORA = (
     click.option("--lora/--full", default=True, show_default=True, help="Train an adapter, or all weights."),
     click.option("--lora-rank", type=WHOLE, default=32, show_default=True, help="Rank of the adapter."),
     click.option("--lora-alpha", type=WHOLE, default=16, show_default=True, help="Scale of the adapter."),
-    click.option(
-        "--lora-dropout", type=SHARE, default=0.05, show_default=True, help="Dropout before the adapter."
-    ),
+    _share("--lora-dropout", 0.05, "Dropout before the adapter."),
 )
 
 heads_options = gathered("shape", dict, _HEADS)
@@ -132,6 +129,7 @@ def medusa1(
     from treeopt.cli.stages.train import Training
     from treeopt.train.trainer import LoopSettings
 
+    _require_no_heads(source)
     decoding = resolve(requested, source)
     settings = LoopSettings(epochs=epochs, learning_rate=learning_rate, seed=decoding.seed, **loop)
     training = Training(source, decoding, shape, data, output or source.run.heads, differentiate="head")
@@ -152,7 +150,7 @@ def medusa1(
 @_number("--learning-rate", 5e-4, "Peak, of the backbone.")
 @_number("--heads-lr-factor", 4, "The heads' learning rate over the backbone's.")
 @_number("--lambda-0", 0.2, "Weight of the heads' loss beside the backbone's.")
-@click.option("--ramp", type=SHARE, default=0.1, show_default=True, help="Share of steps to reach lambda_0.")
+@_share("--ramp", 0.1, "Share of steps to reach lambda_0.")
 @lora_options
 @click.option(
     "--self-distill", is_flag=True, help="Keep the backbone near itself (KL), instead of fitting the answers."
@@ -195,6 +193,7 @@ def medusa2(
     from treeopt.train.medusa2 import LoraSettings
     from treeopt.train.trainer import LoopSettings
 
+    _require_no_heads(source)
     decoding = resolve(requested, source)
     common = {"seed": decoding.seed, **loop}
     joint = LoopSettings(
@@ -224,6 +223,11 @@ def medusa2(
         decoding.template,
     )  # the new run has none yet
     _tell(training, as_json, file, source, new, where, *prompts)
+
+
+def _require_no_heads(source: ModelOptions) -> None:
+    if source.heads is not None:
+        raise click.UsageError("--heads: training makes new heads and starts from none; drop it")
 
 
 def _tell(

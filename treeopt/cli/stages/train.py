@@ -1,7 +1,6 @@
 """Heads, and adapters, trained on the run's own answers."""
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from treeopt.cli.stages.generate import ensure_generations
 from treeopt.errors import InputError
 from treeopt.measure.generations import Generation, read_generations, read_provenance
 from treeopt.model.adapter import save_adapter
-from treeopt.model.checkpoints import save_heads
+from treeopt.model.checkpoints import FILE_NAMES, read_config, save_heads
 from treeopt.model.heads import MedusaHeads
 from treeopt.search.split import ALL, half_of
 from treeopt.train.medusa1 import HeadSettings, train_medusa1
@@ -72,7 +71,8 @@ class Training:
     ) -> Path:
         """Train heads and backbone; the heads' file, beside which lie `adapter` or `model`."""
         run = RunDirectory(self._output)
-        self._begin(run.heads)
+        self._require_new_model(run, lora=lora is not None)
+        self._begin(run.heads, run.adapter, self._output / "model")
         backbone = self._session.backbone
         heads, adapter = train_medusa2(
             backbone,
@@ -90,6 +90,7 @@ class Training:
         def save() -> Path:
             if adapter is None:
                 backbone.save(self._output / "model")
+                shutil.rmtree(run.adapter, ignore_errors=True)  # of an earlier training: it would be used
             else:
                 base = self._source.model or backbone.name
                 save_adapter(adapter, run.adapter, base_model=base, base_sha256=backbone.sha256)
@@ -102,10 +103,44 @@ class Training:
         lines = (self._output / "log.jsonl").read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
 
-    def _begin(self, heads: Path) -> None:
-        if any(heads.glob("medusa_lm_head.*")) and not self._data["overwrite"]:
+    def _begin(self, heads: Path, *others: Path) -> None:
+        """InputError, before any long work, where the results would not go, or would replace what is no result."""
+        unfinished, overwrite = self._output / UNFINISHED, self._data["overwrite"]
+        if any(heads.glob("medusa_lm_head.*")) and not overwrite:
             raise InputError(f"{heads}: holds heads already; name another --output, or --overwrite them")
-        require_writable(self._output / UNFINISHED / "log.jsonl")
+        config = read_config(heads / FILE_NAMES[0])
+        if (heads / "config.json").is_file() and ("medusa_num_heads" not in config or "model_type" in config):
+            raise InputError(
+                f"{heads / 'config.json'}: is not of heads, which have their own; name another --output"
+            )
+        begun = (unfinished / "run.json").is_file()
+        for place in others:
+            if place.exists() and not begun and not overwrite:
+                raise InputError(f"{place}: is there already; name another --output, or --overwrite it")
+        foreign = not begun and unfinished.is_dir() and any(unfinished.iterdir())
+        if foreign and is_main_process() and not overwrite:
+            raise InputError(
+                f"{unfinished}: is cleared at the end, but does not tell which training it is of; name another"
+                " --output, or --overwrite it"
+            )
+        require_writable(unfinished / "log.jsonl")
+
+    def _require_new_model(self, run: RunDirectory, *, lora: bool) -> None:
+        """InputError where the new model would take the place of the old one, or could not be loaded."""
+        source, adapter = self._source, self._session.adapter_path()
+        if run.directory.resolve() == source.run.directory.resolve():
+            raise InputError(
+                f"{run}: holds the answers of the model as it was; name another --output for the new one"
+            )
+        if source.model is not None and (run.directory / "model").resolve() == Path(source.model).resolve():
+            raise InputError(
+                f"{source.model}: would be replaced by what is trained from it; name another --output"
+            )
+        if lora and adapter is not None:
+            raise InputError(
+                f"{adapter}: no command loads another adapter on top of it; take --full, or train from the model"
+                " without it (another --run)"
+            )
 
     def _answers(self) -> list[Generation]:
         """Answers to learn from, of the half asked for: the run's, made where there are none, or of the files named."""
@@ -142,14 +177,14 @@ class Training:
         return save_heads(directory, heads, base_model=base, dtype=dtype)
 
     def _end(self, save: Callable[[], Path]) -> Path:
-        """Put the results in place, then the log and its plot, and clear away what is no longer needed."""
+        """Put the log, its plot and the results in place, and clear away what is no longer needed."""
         unfinished = self._output / UNFINISHED
         if not is_main_process():
             return unfinished
         from treeopt.view.training import save_training_plot
 
-        file = save()
-        os.replace(unfinished / "log.jsonl", self._output / "log.jsonl")
+        shutil.copyfile(unfinished / "log.jsonl", self._output / "log.jsonl")
         save_training_plot(self.records(), self._output / "training.svg")
+        file = save()  # last, as heads say that all is there
         shutil.rmtree(unfinished)
         return file
