@@ -134,6 +134,19 @@ def test_answers_of_several_files_compressed_or_not(run, tiny):
     assert "two.jsonl.gz" in line and "do not belong together" in line
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"answer_ids": [5, 70000]}, "outside the vocabulary"), ({"answer_ids": [5, 6], "ended": "eos"}, "cut")],
+)
+def test_the_runs_own_answers_are_held_against_the_model(change, message, run, tiny):
+    rows = [json.loads(line) for line in (run / "generations.jsonl").read_text().splitlines()]
+    rows[3] |= change
+    write_lines(run / "generations.jsonl", rows)
+    for command in (["generate"], ["train", "medusa1"]):
+        line = fail(*command, "--run", run, "--model", tiny)
+        assert "generations.jsonl, line 4" in line and message in line
+
+
 def test_answers_too_short_to_learn_from_are_one_line(tmp_path, tiny):
     rows = [{"id": f"p{n}", "prompt_ids": [5], "answer_ids": [6, 7]} for n in range(3)]
     file = write_lines(tmp_path / "short.jsonl", rows)

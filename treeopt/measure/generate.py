@@ -51,7 +51,7 @@ def generate(
     if len(set(keys)) < len(keys):
         twice = next(key for key, count in Counter(keys).items() if count > 1)
         raise InputError(f"two prompts, or a prompt and a later turn, are called {twice!r}; rename one")
-    file = GenerationsFile(path, origin)
+    file = GenerationsFile(path, origin, vocabulary=backbone.vocabulary, end_tokens=backbone.end_tokens)
     engine = Engine(backbone, temperature=temperature, seed=seed)
     asked = {prompt.id: prompt for prompt in prompts}
     first = {

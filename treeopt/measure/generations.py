@@ -88,10 +88,18 @@ def read_provenance(path: Path) -> dict[str, Any]:
 class GenerationsFile:
     """A generations file being written: what it already holds, and a safe way to append.
 
-    A run that was interrupted goes on where it stopped, told apart by id; one with other settings is refused.
+    A run that was interrupted goes on where it stopped, told apart by id; one with other settings is refused, and
+    so are answers that `read_generations` would refuse.
     """
 
-    def __init__(self, path: Path, provenance: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        provenance: dict[str, Any],
+        *,
+        vocabulary: int | None = None,
+        end_tokens: frozenset[int] | None = None,
+    ) -> None:
         self.path = path
         self.done: dict[str, Generation] = {}
         if path.is_file():
@@ -101,7 +109,8 @@ class GenerationsFile:
         self._lock = self._locked()
         if path.is_file():
             self._drop_half_line()
-            self.done = {generation.key: generation for _, generation in _rows(path)}
+            found = _rows(path, vocabulary, end_tokens)
+            self.done = {generation.key: generation for _, generation in found}
 
     def append(self, generations: Iterable[Generation]) -> None:
         """Add answers, on the disk and in `done`; when this returns they are on the disk."""
