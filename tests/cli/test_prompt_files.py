@@ -125,3 +125,12 @@ def test_answers_made_elsewhere_are_held_against_the_model(tmp_path, tiny, heads
     }[command]
     line = fail(*arguments, "--run", tmp_path, "--model", tiny)
     assert str(path) in line and said in line
+
+
+def test_later_turns_that_plain_text_cannot_have_are_counted(tmp_path, tiny):
+    prompts = write_lines(
+        tmp_path / "turns.jsonl", [{"id": "a", "turns": ["one", "two", "three"]}, {"prompt": "b"}]
+    )
+    asked = succeed(*generate(tmp_path / "run", tiny, prompts)).stderr
+    assert "2 later turns left out, as --template none knows none" in asked
+    assert "left out" not in succeed(*generate(tmp_path / "one", tiny, prompts), "--turns", 1).stderr

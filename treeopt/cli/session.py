@@ -83,6 +83,10 @@ class Session:
             f" `treeopt train medusa1 --model {source.model}`"
         )
 
+    def prompt_rows(self, decoding: Decoding) -> list[Prompt]:
+        """All prompts as the file has them."""
+        return self._read(decoding.prompts)
+
     def prompts(self, decoding: Decoding, split: str = ALL) -> list[EncodedPrompt]:
         """One half of the prompts, or all, as the model reads them."""
         if self.backbone.tokenizer is None:
@@ -91,7 +95,7 @@ class Session:
             )
         if decoding.prompts == DEMO_PROMPTS and not self.source.is_demo:
             note(f"prompts: no --prompts given, so the demo's ({DEMO_PROMPTS})")
-        prompts = [p for p in self._read(decoding.prompts) if split in (ALL, half_of(p.id))]
+        prompts = [p for p in self.prompt_rows(decoding) if split in (ALL, half_of(p.id))]
         if not prompts:
             raise InputError(
                 f"{decoding.prompts}: no prompt is in the {split} half; add some, or --split all"

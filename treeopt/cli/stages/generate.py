@@ -52,6 +52,10 @@ def ensure_generations(
         warn(
             f"generate: {left_out} later turns left out, as {backbone.name} takes {backbone.context_limit} tokens"
         )
+    if decoding.template == "none" and decoding.turns != 1:
+        later = sum(len(prompt.turns) - 1 for prompt in session.prompt_rows(decoding))
+        if later:
+            warn(f"{decoding.prompts}: {later} later turns left out, as --template none knows none")
     if path.stat().st_size == before:
         note(f"generate: {path} is kept, all {len(answers)} answers are there")
     return answers
