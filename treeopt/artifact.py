@@ -1,5 +1,6 @@
 """Saving and loading artifacts: JSON or safetensors, never pickle, whole or not at all, with their origin."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -33,6 +34,37 @@ MADE_BY = {
 
 LINE = 110
 METADATA = "treeopt"
+
+
+class Lock:
+    """A file or directory that no other run may write to, for as long as this object lives or its `with` block lasts.
+
+    Raises:
+        InputError: another run holds it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor: int | None = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.release()
+            raise InputError(f"{path}: another run is writing it; wait, or name another place") from error
+
+    def release(self) -> None:
+        """Let others have it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> None:
+        """Held already."""
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        self.release()
 
 
 def sha256_bytes(data: bytes) -> str:

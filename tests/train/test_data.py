@@ -64,7 +64,9 @@ def test_a_prompt_is_held_out_with_all_its_turns(turns, heads, held_out, seed):
         return
     found = split(made, heads, held_out, seed=seed)
     apart, rest = ({answer.id for answer in half} for half in (found.held_out, found.train))
-    assert apart.isdisjoint(rest) and len(apart) == int(len(apart | rest) * held_out)
+    every = apart | rest
+    assert apart.isdisjoint(rest)
+    assert len(apart) == max(int(len(every) * held_out), held_out > 0 and len(every) > 1)
     assert sorted([*found.train, *found.held_out], key=lambda g: g.turn) == usable
     assert found.skipped == len(made) - len(usable)
     assert found == split(made, heads, held_out, seed=seed)

@@ -31,8 +31,8 @@ def generate(
 
     Prompts of like length are decoded together, conversations first, and the next takes its place as one ends. Each
     answer is appended to `path` as it ends, so an interrupted run loses no more than those under way. The text of an
-    answer does not depend on its neighbours: sampling noise is keyed by (seed, id and turn, position). A later turn
-    for which the context has no room is left out.
+    answer does not depend on its neighbours: sampling noise is keyed by (seed, id and turn, position). What the
+    context has no room for, a prompt or a later turn, is left out.
 
     Errors: MismatchError when `path` was made with another model or other settings, or answers another prompt
     under the id of one of these; InputError for two prompts of one id.
@@ -99,7 +99,7 @@ def _next_turn(backbone: Backbone, prompt: EncodedPrompt, file: GenerationsFile)
     for number in range(1 + len(prompt.later)):
         done = file.done.get(turn_key(prompt.id, number))
         if done is None:
-            fits = number == 0 or len(tokens) < backbone.context_limit
+            fits = len(tokens) < backbone.context_limit
             return _Turn(prompt.id, number, tuple(tokens), 1 + len(prompt.later) - number) if fits else None
         if done.prompt_ids != tokens:
             raise MismatchError(

@@ -1,6 +1,5 @@
 """Answers of the backbone as stored: one JSON line each, appended as they finish, with their origin beside them."""
 
-import fcntl
 import gzip
 import json
 import os
@@ -8,9 +7,9 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from treeopt.artifact import read_json, require_match, write_json
+from treeopt.artifact import Lock, read_json, require_match, write_json
 from treeopt.errors import InputError
 from treeopt.measure.prompts import HALF_SURROGATE
 from treeopt.search.split import ALL, half_of
@@ -106,7 +105,7 @@ class GenerationsFile:
             require_match(str(path), read_provenance(path), "this run", provenance, MUST_MATCH)
         if not meta_path(path).is_file():
             write_json(meta_path(path), {"provenance": provenance}, "generations")
-        self._lock = self._locked()
+        self._lock = Lock(meta_path(path))
         if path.is_file():
             self._drop_half_line()
             found = _rows(path, vocabulary, end_tokens)
@@ -124,17 +123,6 @@ class GenerationsFile:
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written ({error.strerror})") from error
         self.done |= {generation.key: generation for generation in generations}
-
-    def _locked(self) -> IO[bytes]:
-        """The origin's file, locked for as long as this object lives; InputError where another run has it."""
-        file = meta_path(self.path).open("rb")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(
-                f"{self.path}: another run is writing it; wait, or name another --run"
-            ) from error
-        return file
 
     def _drop_half_line(self) -> None:
         content = self.path.read_bytes()

@@ -128,8 +128,9 @@ class Interrupts(TrainerCallback):
         self._before: Any = None
 
     def __enter__(self) -> Self:
-        """Take over Ctrl-C, where Python lets this thread do so."""
-        if threading.current_thread() is threading.main_thread():
+        """Take over Ctrl-C, where Python lets this thread do so and it is not to be ignored."""
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        if threading.current_thread() is threading.main_thread() and not ignored:
             self._before = signal.signal(signal.SIGINT, self._note)
         return self
 

@@ -30,7 +30,7 @@ class Split:
 def split_answers(
     generations: Sequence[Generation], *, heads: int, held_out: float, context_limit: int, seed: int
 ) -> Split:
-    """Hold out a share of the prompts, with all their turns.
+    """Hold out a share of the prompts, at least one where there are two, with all their turns.
 
     Skipped are answers of fewer than heads + 2 tokens, in which the last head has nothing to learn. Errors:
     InputError when no answer is left to learn from, or one is longer than the model's context.
@@ -41,7 +41,8 @@ def split_answers(
             raise InputError(f"answer {g.key}: longer than the model's context of {context_limit}; remove it")
     prompts = sorted({g.id for g in usable})
     random.Random(seed).shuffle(prompts)
-    apart = set(prompts[: int(len(prompts) * held_out)])
+    least = 1 if held_out > 0 and len(prompts) > 1 else 0
+    apart = set(prompts[: max(least, int(len(prompts) * held_out))])
     train = [g for g in usable if g.id not in apart]
     if not train:
         raise InputError(

@@ -80,6 +80,7 @@ def prepare(
         "model": backbone.name,
         "model_sha256": backbone.sha256,
         "dtype": backbone.dtype_name,
+        "quantised": bool(getattr(backbone.model, "is_quantized", False)),
         "answers": len(split.train),
         "held_out_answers": len(split.held_out),
         "skipped_answers": split.skipped,

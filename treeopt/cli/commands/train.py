@@ -46,6 +46,13 @@ _LOOP = (
     ),
     _share("--lr-warmup", 0.05, "Share of steps to the peak rate."),
     click.option(
+        "--train-seed",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="Seed of the order of answers, of what is held out, and of dropout.",
+    ),
+    click.option(
         "--precision",
         type=click.Choice(["float32", "bfloat16", "float16"]),
         default="float32",
@@ -83,7 +90,7 @@ _LORA = (
 )
 
 heads_options = gathered("shape", dict, _HEADS)
-loop_options = gathered("loop", dict, _LOOP)
+loop_options = gathered("loop", lambda train_seed, **values: values | {"seed": train_seed}, _LOOP)
 data_options = gathered("data", dict, _DATA)
 lora_options = gathered("adapter", dict, _LORA)
 
@@ -131,7 +138,7 @@ def medusa1(
 
     _require_no_heads(source)
     decoding = resolve(requested, source)
-    settings = LoopSettings(epochs=epochs, learning_rate=learning_rate, seed=decoding.seed, **loop)
+    settings = LoopSettings(epochs=epochs, learning_rate=learning_rate, **loop)
     training = Training(source, decoding, shape, data, output or source.run.heads, differentiate="head")
     file = training.medusa1(settings)
     _tell(training, as_json, file, source, source.run, {"heads": str(output)} if output else {})
@@ -188,6 +195,8 @@ def medusa2(
     The result is another model, with a run directory of its own: heads, and an adapter for --adapter (with --full, a
     whole model). The loss of the backbone on held-out answers is logged before and after.
     """
+    if self_distill and not adapter["lora"]:
+        raise click.UsageError("--self-distill needs an adapter, which is switched off to be the teacher")
     from treeopt.cli.decoding import resolve
     from treeopt.cli.stages.train import Training
     from treeopt.train.medusa2 import LoraSettings
@@ -195,16 +204,15 @@ def medusa2(
 
     _require_no_heads(source)
     decoding = resolve(requested, source)
-    common = {"seed": decoding.seed, **loop}
     joint = LoopSettings(
         epochs=epochs,
         learning_rate=learning_rate,
         heads_lr_factor=heads_lr_factor,
         lambda_0=lambda_0,
         ramp=ramp,
-        **common,
+        **loop,
     )
-    warmup = LoopSettings(epochs=warmup_epochs, learning_rate=learning_rate * heads_lr_factor, **common)
+    warmup = LoopSettings(epochs=warmup_epochs, learning_rate=learning_rate * heads_lr_factor, **loop)
     lora = {name.removeprefix("lora_"): value for name, value in adapter.items() if name != "lora"}
     directory = output or source.run.directory / "medusa2"
     training = Training(source, decoding, shape, data, directory, differentiate="everything")
@@ -216,12 +224,9 @@ def medusa2(
     )
     new = RunDirectory(directory)
     where = {"adapter": str(new.adapter)} if adapter["lora"] else {"model": str(directory / "model")}
-    prompts = (
-        "--prompts",
-        str(decoding.prompts),
-        "--template",
-        decoding.template,
-    )  # the new run has none yet
+    asked = {"prompts": decoding.prompts, "template": decoding.template, "temperature": decoding.temperature}
+    asked |= {"max-new-tokens": decoding.max_new_tokens}  # the new run has no answers yet to take these from
+    prompts = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
     _tell(training, as_json, file, source, new, where, *prompts)
 
 

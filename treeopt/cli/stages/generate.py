@@ -49,9 +49,10 @@ def ensure_generations(
     )
     left_out = sum(1 + len(prompt.later) for prompt in prompts) - len(answers)
     if left_out:
-        warn(
-            f"generate: {left_out} later turns left out, as {backbone.name} takes {backbone.context_limit} tokens"
-        )
+        room = f"{backbone.name} takes {backbone.context_limit} tokens"
+        if not answers:
+            raise InputError(f"{decoding.prompts}: no prompt leaves room for an answer; {room}")
+        warn(f"generate: {left_out} prompts or later turns left out, as {room}")
     if decoding.template == "none" and decoding.turns != 1:
         later = sum(len(prompt.turns) - 1 for prompt in session.prompt_rows(decoding))
         if later:
@@ -67,7 +68,7 @@ def require_own(session: Session) -> None:
     made = read_provenance(path).get("model_sha256") if path.is_file() else None
     if made not in (None, session.backbone.sha256):
         raise MismatchError(
-            f"{path}: answers of another model than {session.backbone.name}; name another --run"
+            f"{path}: answers of another model than {session.backbone.name}; name another --run, or delete them"
         )
 
 

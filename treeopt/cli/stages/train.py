@@ -3,10 +3,11 @@
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from treeopt.artifact import require_match
+from treeopt.artifact import Lock, require_match
 from treeopt.cli.decoding import Decoding
 from treeopt.cli.run import ModelOptions, RunDirectory, require_writable
 from treeopt.cli.session import Session
@@ -50,16 +51,17 @@ class Training:
     def medusa1(self, loop: LoopSettings) -> Path:
         """Train heads; the weights' file."""
         self._begin(self._output)
-        heads = train_medusa1(
-            self._session.backbone,
-            self._answers(),
-            self._shape,
-            loop,
-            self._output / UNFINISHED,
-            precompute=self._precompute(),
-            overwrite=self._data["overwrite"],
-        )
-        return self._end(lambda: self._save_heads(self._output, heads))
+        with self._lock():
+            heads = train_medusa1(
+                self._session.backbone,
+                self._answers(),
+                self._shape,
+                loop,
+                self._output / UNFINISHED,
+                precompute=self._precompute(),
+                overwrite=self._data["overwrite"],
+            )
+            return self._end(lambda: self._save_heads(self._output, heads))
 
     def medusa2(
         self,
@@ -73,30 +75,20 @@ class Training:
         run = RunDirectory(self._output)
         self._require_new_model(run, lora=lora is not None)
         self._begin(run.heads, run.adapter, self._output / "model")
-        backbone = self._session.backbone
-        heads, adapter = train_medusa2(
-            backbone,
-            self._answers(),
-            self._shape,
-            warmup,
-            joint,
-            self._output / UNFINISHED,
-            lora=lora,
-            self_distill=self_distill,
-            precompute=self._precompute(),
-            overwrite=self._data["overwrite"],
-        )
-
-        def save() -> Path:
-            if adapter is None:
-                backbone.save(self._output / "model")
-                shutil.rmtree(run.adapter, ignore_errors=True)  # of an earlier training: it would be used
-            else:
-                base = self._source.model or backbone.name
-                save_adapter(adapter, run.adapter, base_model=base, base_sha256=backbone.sha256)
-            return self._save_heads(run.heads, heads)
-
-        return self._end(save)
+        with self._lock():
+            heads, adapter = train_medusa2(
+                self._session.backbone,
+                self._answers(),
+                self._shape,
+                warmup,
+                joint,
+                self._output / UNFINISHED,
+                lora=lora,
+                self_distill=self_distill,
+                precompute=self._precompute(),
+                overwrite=self._data["overwrite"],
+            )
+            return self._end(lambda: self._save_model(run, heads, adapter))
 
     def records(self) -> list[dict[str, Any]]:
         """The settings and all records that the log beside the results has."""
@@ -124,6 +116,7 @@ class Training:
                 " --output, or --overwrite it"
             )
         require_writable(unfinished / "log.jsonl")
+        self._output.mkdir(parents=True, exist_ok=True)
 
     def _require_new_model(self, run: RunDirectory, *, lora: bool) -> None:
         """InputError where the new model would take the place of the old one, or could not be loaded."""
@@ -153,6 +146,8 @@ class Training:
             answers = [answer for answer in made if split in (ALL, half_of(answer.id))]
         else:
             answers = []
+            if len({file.resolve() for file in files}) < len(files):
+                raise InputError("--generations: the same file twice; name each once")
             for file in files:
                 require_match(str(file), read_provenance(file), "the model", session.facts(heads=False))
                 answers += read_generations(
@@ -168,6 +163,21 @@ class Training:
         wanted = self._data["precompute"]
         by_default = self._session.backbone.device.type == "cpu" and world_size() == 1
         return by_default if wanted is None else wanted
+
+    def _lock(self) -> AbstractContextManager[None]:
+        """No other run writes here meanwhile; the processes of one run do so together."""
+        return Lock(self._output) if is_main_process() else nullcontext()
+
+    def _save_model(self, run: RunDirectory, heads: MedusaHeads, adapter: Any) -> Path:
+        """Write heads and adapter, or the whole model where there is none."""
+        backbone = self._session.backbone
+        if adapter is None:
+            backbone.save(self._output / "model")
+            shutil.rmtree(run.adapter, ignore_errors=True)  # of an earlier training: it would be used
+        else:
+            base = self._source.model or backbone.name
+            save_adapter(adapter, run.adapter, base_model=base, base_sha256=backbone.sha256)
+        return self._save_heads(run.heads, heads)
 
     def _save_heads(self, directory: Path, heads: MedusaHeads) -> Path:
         import torch
