@@ -18,6 +18,8 @@ from figures import figures
 
 from treeopt.measure.generations import Generation, read_generations
 from treeopt.model.backbone import Backbone
+from treeopt.model.checkpoints import load_heads
+from treeopt.model.heads import MedusaHeads
 from treeopt.train.data import Answers
 from treeopt.train.medusa1 import HeadSettings, finished, new_heads
 from treeopt.train.module import HeadsOnBackbone
@@ -39,14 +41,36 @@ def main() -> None:
     for named in options.judge:
         name, _, file = named.partition("=")
         judges[name] = [a for a in read_generations(Path(file)) if len(a.answer_ids) >= LEAST]
+
+    def judged(heads: MedusaHeads, used: list[Generation], **facts: float) -> None:
+        line: dict[str, object] = {
+            "tokens": sum(len(a.answer_ids) for a in used),
+            "answers": len(used),
+            "epochs": options.epochs,
+            "learning_rate": options.learning_rate,
+            "batch_size": options.batch_size,
+            **facts,
+            "train": figures(backbone, heads, [a for a in used if len(a.answer_ids) >= LEAST][:100]),
+        }
+        line |= {name: figures(backbone, heads, judge) for name, judge in judges.items()}
+        with options.out.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        print(json.dumps(line), flush=True)
+
+    if options.heads:
+        judged(load_heads(options.heads, backbone), answers)
+        return
+    backbone.model.requires_grad_(False)
     states = StatesFile.of(options.states, backbone, answers)
+    loop = LoopSettings(
+        epochs=options.epochs,
+        learning_rate=options.learning_rate,
+        batch_size=options.batch_size,
+        precision="bfloat16",
+    )
     for tokens in (int(word) for word in options.tokens.split(",")):
         used = answers[: count_up_to(answers, tokens)]
-        loop = LoopSettings(
-            epochs=options.epochs, learning_rate=options.learning_rate, batch_size=8, precision="bfloat16"
-        )
         heads = new_heads(backbone, HeadSettings(heads=options.num_heads))
-        backbone.model.requires_grad_(False)
         started = time.perf_counter()
         with tempfile.TemporaryDirectory() as directory:
             fit(
@@ -59,21 +83,7 @@ def main() -> None:
                 stage=f"{tokens} tokens",
                 device=backbone.device,
             )
-        seconds = time.perf_counter() - started
-        heads = finished(heads, backbone)
-        judged = [a for a in used if len(a.answer_ids) >= LEAST][:100]
-        line = {
-            "tokens": sum(len(a.answer_ids) for a in used),
-            "answers": len(used),
-            "epochs": options.epochs,
-            "learning_rate": options.learning_rate,
-            "seconds": round(seconds),
-            "train": figures(backbone, heads, judged),
-        }
-        line |= {name: figures(backbone, heads, judge) for name, judge in judges.items()}
-        with options.out.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-        print(json.dumps(line), flush=True)
+        judged(finished(heads, backbone), used, seconds=round(time.perf_counter() - started))
 
 
 def count_up_to(answers: list[Generation], tokens: int) -> int:
@@ -95,8 +105,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--judge", action="append", default=[], metavar="NAME=FILE")
     parser.add_argument("--tokens", default="100000")
     parser.add_argument("--num-heads", type=int, default=2)
-    parser.add_argument("--epochs", type=float, default=4)
-    parser.add_argument("--learning-rate", type=float, default=3e-3)
+    parser.add_argument("--epochs", type=float, default=3)
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("--batch-size", type=int, default=2)
+    parser.add_argument("--heads", help="judge these heads, trained on all answers, instead of training any")
     parser.add_argument("--states", type=Path, default=Path("/tmp/smollm2-states.bin"))
     parser.add_argument("--out", type=Path, default=Path("learning_curve.jsonl"))
     return parser.parse_args()
