@@ -9,7 +9,7 @@ from tests.strategies import rank_table, rank_tables, trees
 from treeopt.errors import InputError
 from treeopt.search.baselines import chain
 from treeopt.search.ranks import UNKNOWN
-from treeopt.search.replay import replay
+from treeopt.search.replay import Replay, replay, replay_all
 from treeopt.tree import ROOT, Tree
 
 
@@ -45,6 +45,45 @@ def test_steps_are_those_of_the_definition(pair):
     assert done.emitted == table.positions
     assert done.steps == sum(map(len, done.step_tokens))
     assert done.tokens_per_step == done.emitted / done.steps
+
+
+@st.composite
+def tables_and_several_trees(draw):
+    table = draw(rank_tables().filter(lambda table: table.positions))
+    tree = trees(max_depth=table.heads, max_rank=table.width - 1)
+    return table, draw(st.lists(tree, min_size=1, max_size=5))
+
+
+@given(tables_and_several_trees(), st.sampled_from([1, 20, 2**27]))
+def test_many_trees_at_once_are_each_alone(pair, cells):
+    table, several = pair
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("treeopt.search.replay.CELLS", cells)
+        together = replay_all(table, several)
+    assert [done.tree for done in together] == several
+    assert [done.step_tokens for done in together] == [literal_replay(table, tree) for tree in several]
+
+
+@given(tables_and_trees())
+def test_rows_are_where_the_steps_start(pair):
+    done = replay(*pair)
+    expected, start = [], 0
+    for answer in literal_replay(*pair):
+        for tokens in answer:
+            expected.append(start)
+            start += tokens
+    assert done.rows.tolist() == expected
+
+
+@given(tables_and_trees())
+def test_recorded_steps_make_the_same_replay(pair):
+    done = replay(*pair)
+    again = Replay.of_steps(done.tree, done.step_tokens, done.ids, done.categories)
+    assert again.step_tokens == done.step_tokens
+    assert (again.steps, again.emitted) == (done.steps, done.emitted)
+    assert {name: part.step_tokens for name, part in again.by_category().items()} == {
+        name: part.step_tokens for name, part in done.by_category().items()
+    }
 
 
 @given(tables_and_trees())
@@ -98,6 +137,15 @@ def test_perfect_heads_accept_to_the_end_of_the_tree_and_of_the_answer():
     table = rank_table(np.zeros((10, 3), np.int16), [7, 3], width=2)
     assert replay(table, chain(3)).step_tokens == ((4, 3), (3,))
     assert replay(table, chain(1)).step_tokens == ((2, 2, 2, 1), (2, 1))
+
+
+def test_answers_of_one_token_take_one_step_each():
+    table = rank_table(np.zeros((3, 2), np.int16), [1, 0, 1, 1], width=2)
+    assert replay(table, chain(2)).step_tokens == ((1,), (), (1,), (1,))
+
+
+def test_no_trees_give_no_replays():
+    assert replay_all(rank_table(np.zeros((3, 2), np.int16), [3], width=2), []) == []
 
 
 def test_unknown_and_missed_ranks_match_no_node():

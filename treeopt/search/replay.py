@@ -1,11 +1,13 @@
-"""Replay: decode with a tree from the rank table alone, without the model.
+"""Replay: decode with trees from the rank table alone, without the model.
 
 At temperature 0, and with sampling whose noise is keyed by position, the text does not depend on the
 tree. So the steps of a real decoding follow from the ranks exactly.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,34 +15,56 @@ from numpy.typing import NDArray
 from treeopt.errors import InputError
 from treeopt.search.bootstrap import ratio_interval, sums_by_prompt
 from treeopt.search.ranks import RankTable
-from treeopt.tree import Tree
+from treeopt.tree import Path, Tree
+
+CELLS = 2**27
+"""Rows times trees that are replayed at a time: one byte of memory each."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Replay:
-    """What each decoding step emitted: `step_tokens` holds the tokens of each answer's steps, in order.
+    """What each decoding step emitted, answer by answer.
 
-    A step that accepts a guesses emits a + 1 tokens. `ids` and `categories` are one for each answer.
+    `tokens` [steps] are the tokens of each step, in order: a step that accepts a guesses emits a + 1.
+    `counts` [answers] are the steps of each answer; `ids` and `categories` are one for each answer.
     """
 
     tree: Tree
-    step_tokens: tuple[tuple[int, ...], ...]
+    tokens: NDArray[Any]
+    counts: NDArray[Any]
     ids: tuple[str, ...]
     categories: tuple[str, ...]
 
-    @cached_property
-    def _tokens(self) -> NDArray[np.int64]:
-        return np.array([tokens for answer in self.step_tokens for tokens in answer], np.int64)
+    @classmethod
+    def of_steps(
+        cls, tree: Tree, step_tokens: Sequence[Sequence[int]], ids: Sequence[str], categories: Sequence[str]
+    ) -> "Replay":
+        """From the tokens of each answer's steps, as a real decoding took them."""
+        tokens = np.array([count for answer in step_tokens for count in answer], np.int64)
+        counts = np.array([len(answer) for answer in step_tokens], np.int64)
+        return cls(tree, tokens, counts, tuple(ids), tuple(categories))
+
+    @property
+    def step_tokens(self) -> tuple[tuple[int, ...], ...]:
+        """The tokens of each answer's steps, in order."""
+        flat, ends = self.tokens.tolist(), np.cumsum(self.counts).tolist()
+        return tuple(tuple(flat[end - count : end]) for end, count in zip(ends, self.counts, strict=True))
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of the rank table that each step starts at [steps]: the visited rows, each once."""
+        ends: NDArray[np.int64] = np.cumsum(self.tokens, dtype=np.int64)
+        return ends - self.tokens.astype(np.int64)
 
     @property
     def steps(self) -> int:
         """Decoding steps over all answers; the prefill counts for none."""
-        return len(self._tokens)
+        return len(self.tokens)
 
-    @property
+    @cached_property
     def emitted(self) -> int:
         """Tokens over all answers."""
-        return int(self._tokens.sum())
+        return int(self.tokens.sum(dtype=np.int64))
 
     @property
     def tokens_per_step(self) -> float:
@@ -49,12 +73,14 @@ class Replay:
 
     def accepted_by_depth(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Steps [D] that reached depth 1..D, having accepted all above it, and those that accepted there."""
-        at_least = np.array([np.count_nonzero(self._tokens > depth) for depth in range(self.tree.depth + 1)])
+        at_least = np.array([np.count_nonzero(self.tokens > depth) for depth in range(self.tree.depth + 1)])
         return at_least[:-1], at_least[1:]
 
     def by_prompt(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Tokens emitted and steps taken [prompts], the answers to one prompt added up, for a bootstrap."""
-        totals = np.array([(sum(answer), len(answer)) for answer in self.step_tokens], np.int64)
+        ends = np.cumsum(self.counts)
+        upto = np.concatenate([[0], np.cumsum(self.tokens, dtype=np.int64)])
+        totals = np.stack([upto[ends] - upto[ends - self.counts], self.counts], axis=1)
         emitted, steps = sums_by_prompt(self.ids, totals).T
         return emitted, steps
 
@@ -68,13 +94,10 @@ class Replay:
         return {name: self._of_category(name) for name in dict.fromkeys(self.categories)}
 
     def _of_category(self, category: str) -> "Replay":
-        chosen = [index for index, name in enumerate(self.categories) if name == category]
-        return Replay(
-            self.tree,
-            tuple(self.step_tokens[index] for index in chosen),
-            tuple(self.ids[index] for index in chosen),
-            tuple(self.categories[index] for index in chosen),
-        )
+        chosen = np.array([name == category for name in self.categories])
+        ids = tuple(self.ids[index] for index in np.flatnonzero(chosen))
+        tokens = self.tokens[np.repeat(chosen, self.counts)]
+        return Replay(self.tree, tokens, self.counts[chosen], ids, (category,) * len(ids))
 
 
 def replay(table: RankTable, tree: Tree) -> Replay:
@@ -83,24 +106,35 @@ def replay(table: RankTable, tree: Tree) -> Replay:
     A step at row o that accepts a guesses emits a + 1 tokens and goes on at row o + a + 1. Raises
     InputError when the tree needs heads or ranks that the table does not have.
     """
-    _require_fits(table, tree)
-    accepted = _accepted(table, tree).tolist()
-    step_tokens = []
-    start = 0
-    for length in table.lengths.tolist():
-        position, end, tokens = start, start + length, []
-        while position < end:
-            tokens.append(accepted[position] + 1)
-            position += accepted[position] + 1
-        assert position == end, "a rank past the end of an answer is unknown and cannot be accepted"
-        step_tokens.append(tuple(tokens))
-        start = end
-    return Replay(tree, tuple(step_tokens), table.ids, table.categories)
+    return replay_all(table, [tree])[0]
+
+
+def replay_all(table: RankTable, trees: Sequence[Tree]) -> list[Replay]:
+    """`replay` of any number of trees, all budgets of a growth for example, in one pass.
+
+    Every row is walked down the union of the trees once: where its walk ends says what each tree accepts
+    there. Then all answers under all trees take their steps together.
+    """
+    if not table.positions:
+        raise InputError("replay: the rank table has no answer tokens; calibrate on some prompts")
+    nodes: set[Path] = set()
+    for tree in trees:
+        nodes.update(tree.choices)
+    union = Tree.from_choices(nodes)
+    _require_fits(table, union)
+    ends = _walk_ends(table, union)
+    accepted = _accepted(union, trees)
+    block = max(1, CELLS // table.positions)
+    return [
+        replayed
+        for start in range(0, len(trees), block)
+        for replayed in _replay_block(
+            table, trees[start : start + block], accepted[start : start + block], ends
+        )
+    ]
 
 
 def _require_fits(table: RankTable, tree: Tree) -> None:
-    if not table.positions:
-        raise InputError("replay: the rank table has no answer tokens; calibrate on some prompts")
     for path in tree.choices:
         if len(path) > table.heads:
             raise InputError(
@@ -114,14 +148,14 @@ def _require_fits(table: RankTable, tree: Tree) -> None:
             )
 
 
-def _accepted(table: RankTable, tree: Tree) -> NDArray[np.int64]:
-    """Guesses accepted by a step that starts at each row [P]: all rows walk down the tree together."""
+def _walk_ends(table: RankTable, tree: Tree) -> NDArray[np.int64]:
+    """The deepest node that the ranks of each row [P] follow: all rows walk down the tree together."""
     base = table.width + 1  # ranks, MISS
     choices = np.array([path[-1] for path in tree.choices], np.int64)
     edges = np.array(tree.parents[1:], np.int64) * base + choices  # [N - 1] from (parent, rank) to node
     order = np.argsort(edges)
     edges = edges[order]
-    accepted = np.zeros(table.positions, np.int64)
+    ends = np.zeros(table.positions, np.int64)
     rows, nodes = np.arange(table.positions), np.zeros(table.positions, np.int64)
     for head in range(tree.depth):
         ranks = table.ranks[rows, head].astype(np.int64)
@@ -129,5 +163,37 @@ def _accepted(table: RankTable, tree: Tree) -> NDArray[np.int64]:
         found = np.minimum(np.searchsorted(edges, wanted), len(edges) - 1)
         follows = (ranks >= 0) & (edges[found] == wanted)
         rows, nodes = rows[follows], order[found[follows]] + 1
-        accepted[rows] += 1
+        ends[rows] = nodes
+    return ends
+
+
+def _accepted(union: Tree, trees: Sequence[Tree]) -> NDArray[np.int16]:
+    """Guesses [trees, N] that each tree accepts where a row's walk down their union ends at a node."""
+    index = {path: node for node, path in enumerate(union.nodes)}
+    accepted = np.zeros((len(trees), union.size), np.int16)
+    for number, tree in enumerate(trees):
+        accepted[number, [index[path] for path in tree.nodes]] = tree.depths
+    for node, parent in enumerate(union.parents[1:], start=1):
+        np.maximum(accepted[:, node], accepted[:, parent], out=accepted[:, node])
     return accepted
+
+
+def _replay_block(
+    table: RankTable, trees: Sequence[Tree], accepted: NDArray[np.int16], ends: NDArray[np.int64]
+) -> Iterator[Replay]:
+    """Steps of all answers under all `trees` in lockstep: `ends` [P] and `accepted` [trees, N] say how far."""
+    lengths = table.lengths
+    first = (np.cumsum(lengths) - lengths)[lengths > 0]
+    position, end = np.tile(first, len(trees)), np.tile(first + lengths[lengths > 0], len(trees))
+    number = np.repeat(np.arange(len(trees)), len(first))
+    visited = np.zeros((len(trees), table.positions), bool)
+    while position.size:
+        visited[number, position] = True
+        position = position + 1 + accepted[number, ends[position]]
+        assert (position <= end).all(), "a rank past the end of an answer is unknown and cannot be accepted"
+        going = position < end
+        position, end, number = position[going], end[going], number[going]
+    for tree, rows, depths in zip(trees, visited, accepted, strict=True):
+        starts = np.flatnonzero(rows)
+        counts = np.bincount(table.sequence[starts], minlength=len(table.ids))
+        yield Replay(tree, depths[ends[starts]] + 1, counts, table.ids, table.categories)

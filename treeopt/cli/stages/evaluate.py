@@ -90,11 +90,11 @@ def records(runs: Sequence[Run], prompts: Sequence[EncodedPrompt]) -> list[dict[
 
 
 def _record(run: Run, plain: Run, prompts: Sequence[EncodedPrompt]) -> dict[str, Any]:
-    replayed = Replay(
+    replayed = Replay.of_steps(
         run.tree,
-        tuple(tuple(answer.step_tokens) for answer in run.answers),
-        tuple(prompt.id for prompt in prompts),
-        tuple(prompt.category for prompt in prompts),
+        [answer.step_tokens for answer in run.answers],
+        [prompt.id for prompt in prompts],
+        [prompt.category for prompt in prompts],
     )
     record = run_record(run.name, replayed)
     for category, part in record["categories"].items():

@@ -8,14 +8,15 @@ import numpy as np
 
 from treeopt.cli.stages.grow import derived
 from treeopt.search.rank_files import read_ranks
-from treeopt.search.replay import Replay, replay
+from treeopt.search.replay import Replay, replay_all
 from treeopt.tree import Tree
 
 
 def replay_trees(ranks: Path, trees: Mapping[str, Tree], split: str) -> dict[str, Any]:
     """`runs` of all trees on one half of a rank table's answers."""
     half = read_ranks(ranks).split(split)
-    runs = [run_record(name, replay(half, tree)) for name, tree in trees.items()]
+    replays = replay_all(half, list(trees.values()))
+    runs = [run_record(name, replayed) for name, replayed in zip(trees, replays, strict=True)]
     return {
         "kind": "evaluation",
         "runs": runs,
