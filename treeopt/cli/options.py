@@ -82,16 +82,18 @@ RUN = click.option(
     metavar="DIR",
     help="Run directory, which holds one model's artifacts.  [default: results/demo, or results/<model name>]",
 )
-_MODEL = (
-    RUN,
-    click.option(
-        "--model", metavar="MODEL", help="Directory, hub name or GGUF file.  [default: the bundled demo]"
-    ),
+_HEADS = (
     click.option(
         "--heads",
         type=FILE,
         metavar="DIR",
         help="Medusa heads, a directory or file.  [default: those trained in the run, then the demo's]",
+    ),
+)
+_MODEL = (
+    RUN,
+    click.option(
+        "--model", metavar="MODEL", help="Directory, hub name or GGUF file.  [default: the bundled demo]"
     ),
     click.option(
         "--adapter",
@@ -150,8 +152,9 @@ _DECODING = (
 )
 
 run_option = gathered("run", _directory, [RUN])
-model_options = gathered("source", _model_options, _MODEL)
-profiled_model_options = gathered("source", _model_options, [*_MODEL, *_SHAPE])
+bare_model_options = gathered("source", _model_options, _MODEL)
+model_options = gathered("source", _model_options, [*_MODEL, *_HEADS])
+profiled_model_options = gathered("source", _model_options, [*_MODEL, *_HEADS, *_SHAPE])
 decoding_options = gathered("requested", Requested, _DECODING)
 
 json_option = click.option(

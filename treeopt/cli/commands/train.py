@@ -9,9 +9,9 @@ from treeopt.cli.options import (
     FILE,
     WHOLE,
     Requested,
+    bare_model_options,
     decoding_options,
     json_option,
-    model_options,
     split_option,
 )
 from treeopt.cli.output import show
@@ -104,7 +104,7 @@ def command() -> None:
     "medusa1",
     epilog="\b\nExample: treeopt train medusa1 --model DIR --prompts train.jsonl --template chat",
 )
-@model_options
+@bare_model_options
 @decoding_options
 @heads_options
 @_number("--epochs", 4, "Passes over the answers.")
@@ -136,7 +136,6 @@ def medusa1(
     from treeopt.cli.stages.train import Training
     from treeopt.train.trainer import LoopSettings
 
-    _require_no_heads(source)
     decoding = resolve(requested, source)
     settings = LoopSettings(epochs=epochs, learning_rate=learning_rate, **loop)
     training = Training(source, decoding, shape, data, output or source.run.heads, differentiate="head")
@@ -148,7 +147,7 @@ def medusa1(
     "medusa2",
     epilog="\b\nExample: treeopt train medusa2 --model DIR --self-distill --precision bfloat16",
 )
-@model_options
+@bare_model_options
 @decoding_options
 @heads_options
 @_number("--epochs", 2, "Passes over the answers with heads and backbone together.")
@@ -202,7 +201,6 @@ def medusa2(
     from treeopt.train.medusa2 import LoraSettings
     from treeopt.train.trainer import LoopSettings
 
-    _require_no_heads(source)
     decoding = resolve(requested, source)
     joint = LoopSettings(
         epochs=epochs,
@@ -228,11 +226,6 @@ def medusa2(
     asked |= {"max-new-tokens": decoding.max_new_tokens}  # the new run has no answers yet to take these from
     prompts = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
     _tell(training, as_json, file, source, new, where, *prompts)
-
-
-def _require_no_heads(source: ModelOptions) -> None:
-    if source.heads is not None:
-        raise click.UsageError("--heads: training makes new heads and starts from none; drop it")
 
 
 def _tell(
