@@ -71,7 +71,7 @@ def test_an_adapter_of_before_is_not_left_beside_a_whole_model(medusa2, tmp_path
 
 
 def test_heads_to_start_from_are_refused(medusa1, heads):
-    assert "No such option: --heads" in fail(*medusa1, "--heads", heads, status=2)
+    assert "No such option" in fail(*medusa1, "--heads", heads, status=2)
 
 
 @pytest.mark.parametrize("option", ["--held-out", "--lr-warmup", "--ramp", "--lora-dropout"])
