@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from treeopt.errors import InputError, MismatchError, TreeoptError, UnsupportedError
     from treeopt.search.accuracy import AccuracyTable
     from treeopt.search.choose import Choice, choose
-    from treeopt.search.estimate import Independent
+    from treeopt.search.estimate import Independent, Joint, Shrunk
     from treeopt.search.grow import Growth, grow
     from treeopt.search.latency import LatencyProfile
+    from treeopt.search.on_policy import on_policy
     from treeopt.search.ranks import RankTable
-    from treeopt.search.replay import Replay, replay
+    from treeopt.search.replay import Replay, replay, replay_all
     from treeopt.tree import ROOT, Tree
 
 __version__ = "0.1.0"
@@ -39,17 +40,21 @@ __all__ = [
     "Growth",
     "Independent",
     "InputError",
+    "Joint",
     "LatencyProfile",
     "MismatchError",
     "RankTable",
     "Replay",
+    "Shrunk",
     "Tree",
     "TreeoptError",
     "UnsupportedError",
     "__version__",
     "choose",
     "grow",
+    "on_policy",
     "replay",
+    "replay_all",
 ]
 
 _MODULES = {
@@ -57,11 +62,12 @@ _MODULES = {
     "treeopt.errors": ("InputError", "MismatchError", "TreeoptError", "UnsupportedError"),
     "treeopt.search.accuracy": ("AccuracyTable",),
     "treeopt.search.choose": ("Choice", "choose"),
-    "treeopt.search.estimate": ("Independent",),
+    "treeopt.search.estimate": ("Independent", "Joint", "Shrunk"),
     "treeopt.search.grow": ("Growth", "grow"),
     "treeopt.search.latency": ("LatencyProfile",),
+    "treeopt.search.on_policy": ("on_policy",),
     "treeopt.search.ranks": ("RankTable",),
-    "treeopt.search.replay": ("Replay", "replay"),
+    "treeopt.search.replay": ("Replay", "replay", "replay_all"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
