@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.strategies import accuracy_tables
 from treeopt.errors import InputError
-from treeopt.search.baselines import chain, dense, random_dense
+from treeopt.search.baselines import best_dense, chain, dense, random_dense
 from treeopt.tree import ROOT
 
 
@@ -44,3 +45,22 @@ def test_random_dense_trees_fit(seed, heads, max_size, max_rank):
     assert tree.max_rank <= max_rank
     assert tree == random_dense(np.random.default_rng(seed), heads, max_size, max_rank)
     assert max_size == 1 or tree != ROOT
+
+
+@given(accuracy_tables(), st.integers(1, 30), st.integers(1, 5))
+def test_best_dense_trees_are_the_best_of_all_shapes(table, max_size, count):
+    found = best_dense(table, max_size, count)
+    shapes = [
+        dense(widths)
+        for depth in range(table.heads + 1)
+        for widths in product(range(1, table.width + 1), repeat=depth)
+    ]
+    expected = sorted((value_of(table, tree) for tree in shapes if tree.size <= max_size), reverse=True)
+    assert [value for _, value in found] == pytest.approx(expected[:count])
+    assert [value_of(table, tree) for tree, _ in found] == pytest.approx(expected[:count])
+    assert all(tree.size <= max_size for tree, _ in found)
+
+
+def value_of(table, tree):
+    """Expected tokens per step of independent heads: the sum over all nodes."""
+    return sum(np.prod([table.values[head, rank] for head, rank in enumerate(path)]) for path in tree.nodes)
