@@ -67,6 +67,16 @@ def test_what_no_longer_holds_is_made_again(optimized, demo):
     assert growth.tree(growth.size).depth <= 2
 
 
+def test_the_estimator_reaches_growth_and_choice(demo):
+    succeed("optimize", "--repeats", 2, "--estimator", "shrunk", "--on-policy")
+    growth = Growth.read(RUN / "growth.json")
+    assert growth.estimator.startswith("shrunk (kappa ") and growth.provenance["on_policy"]
+    assert read_choice(RUN / "choice.json")[0].provenance["estimator"] == growth.estimator
+    again = succeed("optimize", "--repeats", 2)
+    assert "grow: " not in again.stderr, "another estimator is another growth"
+    assert Growth.read(RUN / "growth.json").estimator == "independent"
+
+
 def test_other_settings_are_refused_until_it_starts_over(optimized):
     line = fail("optimize", "--temperature", 0)
     assert "made with temperature 0.7" in line and "--fresh" in line

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from treeopt.cli.growing import PUBLISHED, Growing, growing_options
 from treeopt.cli.options import (
     FILE,
     WHOLE,
@@ -27,6 +28,7 @@ from treeopt.cli.run import RunDirectory, next_command
 )
 @click.option("--ranks", type=FILE, metavar="FILE", help="A rank table.  [default: the run's]")
 @table_options
+@growing_options
 @click.option("--max-depth", type=WHOLE, help="Use this many heads at most.")
 @click.option("--max-rank", type=click.IntRange(min=0), help="Highest rank used, 0 being the top guess.")
 @click.option("--format", "format_name", metavar="NAME", help="Keep to the ranks that this runtime reads.")
@@ -37,6 +39,7 @@ def command(
     budget: int,
     ranks: Path | None,
     table: TableOptions,
+    growing: Growing,
     max_depth: int | None,
     max_rank: int | None,
     format_name: str | None,
@@ -53,13 +56,14 @@ def command(
     from treeopt.cli.stages.grow import from_ranks, from_table
     from treeopt.cli.tables import growth_text
 
+    _require_ranks(table, growing)
     if format_name is not None:
         highest = (max_rank, find_format(format_name).limits.max_rank)
         max_rank = min((rank for rank in highest if rank is not None), default=None)
     run = table.run
     limits: dict[str, Any] = {"contiguous": table.contiguous, "max_depth": max_depth, "max_rank": max_rank}
     if table.accuracy is None:
-        growth = from_ranks(ranks or run.ranks, budget, split=split, **limits)
+        growth = from_ranks(ranks or run.ranks, budget, split=split, growing=growing, **limits)
     elif ranks is None:
         growth = from_table(table.accuracy, budget, cumulative=table.cumulative, **limits)
     else:
@@ -71,9 +75,19 @@ def command(
     show(
         as_json,
         load_json(path),
-        lambda: f"{path}: {growth.size} nodes\n\n{growth_text(growth)}",
+        lambda: f"{path}: {growth.size} nodes, {growth.estimator}\n\n{growth_text(growth)}",
         _following(run, growth.provenance),
     )
+
+
+def _require_ranks(table: TableOptions, growing: Growing) -> None:
+    """Wrong usage where accuracies are asked for what only ranks tell."""
+    if table.accuracy is not None and growing != PUBLISHED:
+        raise click.UsageError(
+            "--accuracy: a table of accuracies knows only --estimator independent, without --on-policy; give ranks"
+        )
+    if table.contiguous and growing.estimator != PUBLISHED.estimator:
+        raise click.UsageError("--contiguous pools accuracies, and --estimator independent alone is of these")
 
 
 def _following(run: RunDirectory, provenance: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import click
 
+from treeopt.cli.growing import Growing, growing_options
 from treeopt.cli.options import (
     WHOLE,
     Requested,
@@ -22,6 +23,7 @@ from treeopt.cli.run import ModelOptions, next_command
 @decoding_options
 @batch_size_option
 @width_option
+@growing_options
 @click.option(
     "--repeats", type=WHOLE, default=30, show_default=True, help="Latency samples of each size, at least."
 )
@@ -41,6 +43,7 @@ def command(
     requested: Requested,
     batch_size: int,
     width: int,
+    growing: Growing,
     repeats: int,
     format_names: tuple[str, ...],
     fresh: bool,
@@ -70,6 +73,7 @@ def command(
         width=width,
         batch_size=batch_size,
         repeats=repeats,
+        growing=growing,
     )
     report_divergences(outcome.evaluation)
     content = {

@@ -46,6 +46,7 @@ def make_choice(
         facts["growth_sha256"] = sha256_file(path)
         ranks = ranks or (run.ranks if run.ranks.is_file() else None)
         half = _matching_ranks(ranks, grown, path, split)
+    facts["estimator"] = grown.estimator
     if ranks is not None:
         facts |= {"ranks_sha256": sha256_file(ranks), "split": split}
     choices = choose(profile, grown, half, seed=seed)

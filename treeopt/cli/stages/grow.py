@@ -1,20 +1,31 @@
 """Growth from the run's ranks, or from a table of accuracies that someone has."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from treeopt.artifact import provenance, sha256_file
+from treeopt.cli.growing import PUBLISHED, Growing
 from treeopt.errors import InputError
 from treeopt.search.accuracy import AccuracyTable
 from treeopt.search.accuracy_files import read_accuracy, split_name
-from treeopt.search.estimate import Independent
+from treeopt.search.estimate import ESTIMATORS, Independent
 from treeopt.search.grow import Growth, grow
+from treeopt.search.on_policy import on_policy
+from treeopt.search.prefixes import Weights, marginals
 from treeopt.search.rank_files import read_ranks
+from treeopt.search.ranks import RankTable
 
 
 def from_ranks(
-    path: Path, budget: int, *, split: str = "calibrate", contiguous: bool = False, **limits: int | None
+    path: Path,
+    budget: int,
+    *,
+    split: str = "calibrate",
+    growing: Growing = PUBLISHED,
+    contiguous: bool = False,
+    **limits: int | None,
 ) -> Growth:
     """Grow from one half of a rank table's answers."""
     table = read_ranks(path)
@@ -25,8 +36,13 @@ def from_ranks(
         split=split,
         heads=table.heads,
         positions=half.positions,
+        **asdict(growing),
     )
-    return _grown(half.accuracy(), budget, contiguous, origin, limits)
+    facts = origin | _settings(budget, contiguous, limits)
+    make = _pooled if contiguous else ESTIMATORS[growing.estimator]
+    if growing.on_policy:
+        return on_policy(half, make, budget, **limits, provenance=facts)
+    return grow(make(half, None), budget, **limits, provenance=facts)
 
 
 def from_table(
@@ -36,7 +52,8 @@ def from_table(
     path, _ = split_name(source)
     table = _read_table(source, path, cumulative)
     origin = provenance(accuracy=source, accuracy_sha256=sha256_file(path), heads=table.heads)
-    return _grown(table, budget, contiguous, origin, limits)
+    estimator = Independent(table.contiguous() if contiguous else table)
+    return grow(estimator, budget, **limits, provenance=origin | _settings(budget, contiguous, limits))
 
 
 def derived(origin: Mapping[str, Any], **facts: Any) -> dict[str, Any]:
@@ -55,15 +72,10 @@ def _read_table(source: str, path: Path, cumulative: bool) -> AccuracyTable:
     return AccuracyTable.from_hits(read_heads_accuracy(path), where=str(path))
 
 
-def _grown(
-    table: AccuracyTable,
-    budget: int,
-    contiguous: bool,
-    origin: Mapping[str, Any],
-    limits: Mapping[str, int | None],
-) -> Growth:
-    if contiguous:
-        table = table.contiguous()
-    settings = {name: limit for name, limit in limits.items() if limit is not None}
-    facts = dict(origin) | {"budget": budget, "contiguous": contiguous} | settings
-    return grow(Independent(table), budget, **limits, provenance=facts)
+def _pooled(table: RankTable, weights: Weights | None) -> Independent:
+    return Independent(marginals(table, weights).contiguous())
+
+
+def _settings(budget: int, contiguous: bool, limits: Mapping[str, int | None]) -> dict[str, Any]:
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    return {"budget": budget, "contiguous": contiguous} | given

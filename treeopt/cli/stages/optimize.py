@@ -1,12 +1,13 @@
 """The whole way through, and prediction beside measurement at its end."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from treeopt.artifact import sha256_file
 from treeopt.cli.decoding import Decoding
+from treeopt.cli.growing import PUBLISHED, Growing
 from treeopt.cli.output import note
 from treeopt.cli.run import RunDirectory
 from treeopt.cli.session import Session
@@ -45,6 +46,7 @@ def optimize(
     batch_size: int = 16,
     repeats: int = 30,
     seed: int = 0,
+    growing: Growing = PUBLISHED,
 ) -> Outcome:
     """Generate, calibrate, profile, grow, choose, export and evaluate; what the run has and still holds is kept.
 
@@ -57,7 +59,7 @@ def optimize(
     fitted, judged = table.split("calibrate"), table.split("evaluate")  # a half without prompts shows now
     summary(fitted, answers)  # for its warnings
     profile = _profile(session, repeats, seed)
-    _grow(run, int(profile.samples["tokens"].max()), formats)
+    _grow(run, int(profile.samples["tokens"].max()), formats, growing)
     choices = make_choice(run, seed=seed)
     choice = next(c for c in choices if (c.batch, c.context) == (1, usual_context(run)))
     source = f"{run.choice}:batch1-context{choice.context}" if len(choices) > 1 else str(run.choice)
@@ -108,14 +110,15 @@ def _profile(session: Session, repeats: int, seed: int) -> LatencyProfile:
     return make_profile(session, batches=(1,), contexts=(setting[1],), repeats=repeats, seed=seed)
 
 
-def _grow(run: RunDirectory, budget: int, formats: Sequence[Format]) -> None:
+def _grow(run: RunDirectory, budget: int, formats: Sequence[Format], growing: Growing) -> None:
     ranks = [format.limits.max_rank for format in formats if format.limits.max_rank is not None]
     max_rank = min(ranks, default=None)
     wanted = {"ranks_sha256": sha256_file(run.ranks), "budget": budget, "max_rank": max_rank}
+    wanted |= asdict(growing)
     if run.growth.is_file() and not changed(dict(Growth.read(run.growth).provenance), wanted, list(wanted)):
-        note(f"grow: {run.growth} is kept, it is of these ranks and {budget} tokens")
+        note(f"grow: {run.growth} is kept, it is of these ranks, {growing.estimator} and of {budget} tokens")
         return
-    from_ranks(run.ranks, budget, max_rank=max_rank).write(run.growth)
+    from_ranks(run.ranks, budget, growing=growing, max_rank=max_rank).write(run.growth)
 
 
 def _export(run: RunDirectory, source: str, choice: Choice, format: Format) -> list[Path]:
