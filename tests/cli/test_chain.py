@@ -20,7 +20,7 @@ from treeopt.search.split import half_of
 EVALUATED = [row["id"] for row in prompt_rows() if half_of(row["id"]) == "evaluate"]
 RUN_FIELDS = set(
     "name choices tokens steps step_tokens ids emitted tokens_per_step tokens_per_s overhead speedup"
-    " identical_to_plain divergences categories interval".split()
+    " identical_to_plain divergences categories interval acceptance".split()
 )
 
 
@@ -88,8 +88,13 @@ def test_replay_prints_the_same_shape_without_a_clock(complete):
     [run] = content["runs"]
     assert set(run) == RUN_FIELDS
     assert [run[name] for name in ("tokens_per_s", "overhead", "speedup", "identical_to_plain")] == [None] * 4
-    for name in ("choices", "steps", "step_tokens", "emitted", "tokens_per_step", "interval", "ids"):
+    same = ("choices", "steps", "step_tokens", "emitted", "tokens_per_step", "interval", "ids", "acceptance")
+    for name in same:
         assert run[name] == evaluated["8"][name]
+    tokens = [count for answer in run["step_tokens"] for count in answer]
+    assert run["acceptance"][0] == sum(count > 1 for count in tokens) / len(tokens)
+    assert len(run["acceptance"]) == max(map(len, run["choices"]))
+    assert all(part["acceptance"][0] is not None for part in run["categories"].values())
 
 
 def test_replay_takes_several_trees_and_the_choice_by_default(complete, tmp_path):

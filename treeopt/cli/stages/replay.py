@@ -25,10 +25,15 @@ def replay_trees(ranks: Path, trees: Mapping[str, Tree], split: str) -> dict[str
 
 
 def run_record(name: str, replayed: Replay, *, seed: int = 0) -> dict[str, Any]:
-    """One run: its counts, their interval, and each category's tokens per step; timing is None."""
+    """One run: its counts, their interval, acceptance by depth, and both for each category; timing is None."""
     low, high = replayed.interval(np.random.default_rng(seed))
     categories = {
-        category: {"tokens_per_step": part.tokens_per_step, "tokens_per_s": None, "speedup": None}
+        category: {
+            "tokens_per_step": part.tokens_per_step,
+            "acceptance": _acceptance(part),
+            "tokens_per_s": None,
+            "speedup": None,
+        }
         for category, part in replayed.by_category().items()
     }
     return {
@@ -41,6 +46,7 @@ def run_record(name: str, replayed: Replay, *, seed: int = 0) -> dict[str, Any]:
         "emitted": replayed.emitted,
         "tokens_per_step": replayed.tokens_per_step,
         "interval": [low, high],
+        "acceptance": _acceptance(replayed),
         "tokens_per_s": None,
         "overhead": None,
         "speedup": None,
@@ -48,3 +54,12 @@ def run_record(name: str, replayed: Replay, *, seed: int = 0) -> dict[str, Any]:
         "divergences": None,
         "categories": categories,
     }
+
+
+def _acceptance(replayed: Replay) -> list[float | None]:
+    """Of the steps that accepted all above depth 1, 2, ..., the share that accepted there; None where there is none."""
+    reached, accepted = replayed.accepted_by_depth()
+    return [
+        there / above if above else None
+        for above, there in zip(reached.tolist(), accepted.tolist(), strict=True)
+    ]
