@@ -31,7 +31,8 @@ def on_policy(
     """Grow from all rows, replay, grow from the visited rows, and again until the tree stays or ROUNDS are over.
 
     Gives the growth whose whole tree takes the fewest steps to decode `table`, of equal ones the last. Its
-    `estimator` says so where it is from visited rows. Arguments are as in `grow`.
+    `estimator` says so where it is from visited rows. Its smaller trees are from the rows that the whole one
+    visits: for another size, give that as the budget. Arguments are as in `grow`.
     """
     weights: Weights | None = None
     best, most, before = None, 0.0, None
