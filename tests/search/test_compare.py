@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.strategies import rank_table
+from treeopt.errors import InputError
 from treeopt.search.baselines import chain
 from treeopt.search.compare import compare
 from treeopt.search.estimate import ESTIMATORS
@@ -70,6 +71,12 @@ def test_differences_are_to_independent_with_the_same_draws(compared):
         assert low <= high
         assert line.interval[0] <= line.tokens_per_step <= line.interval[1]
     assert compared["independent", 6].difference_interval == (0.0, 0.0)
+
+
+def test_one_prompt_is_too_few():
+    table = rank_table(np.zeros((6, 2), np.int16), [3, 3], width=2, ids=["p", "p"])
+    with pytest.raises(InputError, match="one prompt"):
+        compare(table, [3])
 
 
 def test_a_seed_gives_the_same_comparison(table):

@@ -1,6 +1,6 @@
 """The fastest tree on one machine: each size's tokens per step over the latency measured for that size."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict, replace
 from itertools import combinations
 
@@ -13,7 +13,7 @@ from treeopt.search.choice import Choice, Plain, Point, read_choice, write_choic
 from treeopt.search.grow import Growth
 from treeopt.search.latency import LatencyProfile
 from treeopt.search.ranks import RankTable
-from treeopt.search.replay import Replay, replay
+from treeopt.search.replay import replay_all
 
 __all__ = ["Choice", "Plain", "Point", "choose", "read_choice", "write_choice"]
 
@@ -40,35 +40,37 @@ def choose(profile: LatencyProfile, growth: Growth, table: RankTable | None, see
         require_match(name, facts, other, others)
     if not profile.settings():
         raise InputError("latency profile: has no samples; time some sizes with `treeopt profile`")
-    rates = _Rates(growth, table, seed)
+    timed = {size for setting in profile.settings() for size in profile.sizes(*setting)}
+    rates = _Rates(growth, table, timed, seed)
     provenance = {name: fact for facts in inputs.values() for name, fact in facts.items()}
     choices = [_choose_at(profile, rates, batch, context, seed) for batch, context in profile.settings()]
     return [replace(choice, provenance=provenance) for choice in choices]
 
 
 class _Rates:
-    """Tokens per step of the growth's tree of each size; a size is replayed once, whatever the settings."""
+    """Tokens per step of the growth's trees: of the `timed` sizes, of one less, and of the largest.
 
-    def __init__(self, growth: Growth, table: RankTable | None, seed: int) -> None:
+    All are replayed together, once, whatever the settings.
+    """
+
+    def __init__(self, growth: Growth, table: RankTable | None, timed: Set[int], seed: int) -> None:
         self.growth, self.table, self.seed = growth, table, seed
-        self._replayed: dict[int, Replay] = {}
-
-    def _replay(self, table: RankTable, size: int) -> Replay:
-        if size not in self._replayed:
-            self._replayed[size] = replay(table, self.growth.tree(size))
-        return self._replayed[size]
+        wanted = {1, growth.size} | {size - less for size in timed for less in (0, 1)}
+        sizes = [size for size in wanted if 1 <= size <= growth.size]
+        replays = [] if table is None else replay_all(table, [growth.tree(size) for size in sizes])
+        self._replays = dict(zip(sizes, replays, strict=False))
 
     def mean(self, size: int) -> float:
         """Tokens per step of `size` tokens."""
         if self.table is None:
             return float(self.growth.tokens_per_step[size - 1])
-        return self._replay(self.table, size).tokens_per_step
+        return self._replays[size].tokens_per_step
 
     def resampled(self, size: int) -> Floats | None:
         """Tokens per step [RESAMPLES] of prompts drawn with replacement, the same draws for every size."""
         if self.table is None:
             return None
-        return resampled_ratios(*self._replay(self.table, size).by_prompt(), np.random.default_rng(self.seed))
+        return resampled_ratios(*self._replays[size].by_prompt(), np.random.default_rng(self.seed))
 
 
 def _choose_at(profile: LatencyProfile, rates: _Rates, batch: int, context: int, seed: int) -> Choice:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from treeopt.errors import InputError
 from treeopt.search.baselines import best_dense, random_dense
 from treeopt.search.bootstrap import LEVEL, Floats, resampled_ratios
 from treeopt.search.estimate import ESTIMATORS
@@ -92,7 +93,8 @@ def compare(
 
     In folds by prompt: grown from the other folds, replayed on one, added up over all. The given trees are
     fitted to nothing here, so they are replayed on all prompts, each at its own size. Intervals are by
-    bootstrap over prompts, the same draws for all. InputError for a tree that the ranks cannot judge.
+    bootstrap over prompts, the same draws for all. InputError for a tree that the ranks cannot judge, and for
+    answers to fewer than two prompts.
     """
     prompts = {name: place for place, name in enumerate(dict.fromkeys(table.ids))}
     tallies: dict[tuple[str, int], _Tally] = {}
@@ -111,6 +113,8 @@ def compare(
             replays = replay_all(judged, [tree for _, _, tree, _ in ways])
             for (name, size, _, predicted), replayed in zip(ways, replays, strict=True):
                 add(name, size, replayed, predicted)
+    if not tallies:
+        raise InputError("compare: all answer tokens are of one prompt; add prompts to judge on")
     rng = np.random.default_rng(seed)
     fixed = [(name, tree.size, tree) for name, tree in given.items()]
     for size in sizes:

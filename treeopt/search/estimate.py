@@ -94,8 +94,9 @@ class Shrunk(Joint):
     """Path frequencies drawn towards the heads' own accuracies, the more the fewer rows follow the path.
 
     P(r_d | prefix) = (n(prefix + r_d) + kappa_d q_d(r_d)) / (n(prefix) + kappa_d), q_d the accuracies of
-    head d. `kappas` are one for each depth from 2 on, fitted by held-out likelihood where None; at depth 1
-    the prefix is empty and both are the same. Infinity gives `Independent`, 0 gives `Joint`.
+    head d: the form of MacKay and Peto 1995, A Hierarchical Dirichlet Language Model. `kappas` are one for
+    each depth from 2 on, fitted by held-out likelihood where None; at depth 1 the prefix is empty and both
+    are the same. Infinity gives `Independent`, 0 gives `Joint`.
     """
 
     def __init__(
