@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -27,7 +28,7 @@ print("LOADED", *sys.modules)
 """
 
 
-def loaded_by(*commands: list[object]) -> set[str]:
+def loaded_by(*commands: Sequence[object]) -> set[str]:
     """Top-level modules in memory after these command lines, run in one process."""
     words = json.dumps([[str(word) for word in command] for command in commands])
     done = subprocess.run([sys.executable, "-c", RUN_ALL, words], capture_output=True, text=True, check=True)
@@ -48,7 +49,8 @@ def commands(
 
 
 def test_help_loads_nothing_heavy():
-    assert loaded_by(["--help"], ["optimize", "--help"], ["train", "medusa1", "--help"]).isdisjoint(HEAVY)
+    helps = [["--help"], ["optimize", "--help"], ["simulate", "--help"], ["train", "medusa1", "--help"]]
+    assert loaded_by(*helps).isdisjoint(HEAVY)
 
 
 def test_numbers_load_no_torch(copied, tmp_path):
@@ -61,6 +63,7 @@ def test_numbers_load_no_torch(copied, tmp_path):
         ["choose", "--run", copied],
         ["choose", "--accuracy", table, "--latency", latency, "-o", tmp_path / "choice.json"],
         ["replay", "--run", copied],
+        ["simulate", "--run", tmp_path / "simulated"],
         ["export", "--run", copied, "--format", "json"],
         *[["inspect", copied / name] for name in ("choice.json", "latency.json", "generations.jsonl")],
         ["inspect", copied / "ranks.safetensors"],

@@ -17,6 +17,7 @@ COMMANDS = (
     "calibrate",
     "grow",
     "profile",
+    "simulate",
     "choose",
     "export",
     "replay",

@@ -193,6 +193,14 @@ context_option = click.option(
 )
 
 
+_SIZES = WholeNumbers()
+
+
+def sizes_option(help: str) -> Decorator:
+    """--sizes, with what the command does with them."""
+    return click.option("--sizes", type=_SIZES, multiple=True, callback=flat, metavar="LIST", help=help)
+
+
 def split_option(default: str) -> Decorator:
     """--split, with the half that the command uses."""
     return click.option(

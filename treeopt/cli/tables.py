@@ -12,6 +12,13 @@ from treeopt.search.latency import LatencyProfile
 from treeopt.view.tables import curve_table, table
 from treeopt.view.tree import draw
 
+FITS = {
+    "fitted": "fitted",
+    "held_out_sizes": "sizes left out of the fit",
+    "held_out_settings": "batches and contexts left out of the fit",
+}
+"""What a fit was tried on, as `latency.json` and a reader call it."""
+
 
 def calibration_text(summary: Mapping[str, Any]) -> str:
     """Trials, top-1 and top-5 of each head, and how much the answers repeat themselves."""
@@ -53,7 +60,34 @@ def latency_text(profile: LatencyProfile) -> str:
         for size, latencies in sorted(samples.items()):
             low, median, high = np.quantile(latencies, (0.25, 0.5, 0.75)).tolist()
             rows.append([str(batch), context, size, median, f"{low:.3f}-{high:.3f}", median / plain])
-    return table(["batch", "context", "N", "ms/step", "quartiles", "overhead"], rows)
+    timed = table(["batch", "context", "N", "ms/step", "quartiles", "overhead"], rows)
+    return "\n\n".join([_simulated(profile), timed]) if profile.simulated else timed
+
+
+def simulation_text(profile: LatencyProfile) -> str:
+    """Plain decoding and the overhead of sizes that double, at every batch and context; how good a fit is."""
+    rows: list[list[object]] = []
+    shown = sorted({2**power for power in range(1, int(profile.samples["tokens"].max()).bit_length())})
+    for batch, context in profile.settings():
+        plain, sizes = profile.plain_ms(batch, context), profile.sizes(batch, context)
+        overheads = [profile.median(batch, context, n) / plain if n in sizes else None for n in shown]
+        rows.append([str(batch), context, plain, *overheads])
+    found = profile.provenance.get("fit", {})
+    lines = [
+        f"{label}: {found[name]['count']} latencies, off by {found[name]['median']:.1%} (median),"
+        f" {found[name]['largest']:.1%} at most"
+        for name, label in FITS.items()
+        if name in found
+    ]
+    heads = ["batch", "context", "plain ms", *(f"N = {n}" for n in shown)]
+    return "\n\n".join(filter(None, [_simulated(profile), table(heads, rows), "\n".join(lines)]))
+
+
+def _simulated(profile: LatencyProfile) -> str:
+    facts = profile.provenance
+    start = "fitted from" if "fit" in facts else "on"
+    named = f": {facts['shape']} {start} {facts['gpu']}" if {"shape", "gpu"} <= facts.keys() else ""
+    return f"simulated, not measured{named}"
 
 
 def choice_text(choices: Iterable[Choice]) -> str:

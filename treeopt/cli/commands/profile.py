@@ -8,9 +8,9 @@ from treeopt.cli.options import (
     context_option,
     json_option,
     profiled_model_options,
+    sizes_option,
 )
 from treeopt.cli.output import show
-from treeopt.cli.parameters import WholeNumbers, flat
 from treeopt.cli.run import ModelOptions, next_command
 
 
@@ -18,14 +18,7 @@ from treeopt.cli.run import ModelOptions, next_command
 @profiled_model_options
 @batch_option
 @context_option
-@click.option(
-    "--sizes",
-    type=WholeNumbers(),
-    multiple=True,
-    callback=flat,
-    metavar="LIST",
-    help="Time these N, and plain decoding, and add them to what the run has.",
-)
+@sizes_option("Time these N, and plain decoding, and add them to what the run has.")
 @click.option("--repeats", type=WHOLE, default=30, show_default=True, help="Samples of each size.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the timing order."
