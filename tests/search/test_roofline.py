@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -153,6 +155,38 @@ def test_the_staircase():
         assert after > 1.3 * before
     within = model.latency_ms(shape, 4, 1024, np.arange(33, 65), [LINEAR])
     assert np.ptp(within) == 0
+
+
+@pytest.mark.parametrize(
+    ("batch", "published", "within"),
+    [
+        (1, [1.01, 1.02, 1.04, 1.05, 1.07, 1.10], 0.07),
+        (4, [1.05, 1.10, 1.87, 1.92, 2.00, 2.88], 0.19),
+        (16, [1.90, 2.88, 4.03, 5.68, 6.87, 9.75], 0.19),
+    ],
+)
+def test_linear_operators_are_near_what_the_paper_measured(batch, published, within):
+    """Tables 7 and 8: 33B on an A100, relative to one token, nothing fitted."""
+    latency = Roofline(A100).latency_ms(
+        SHAPES["llama-33b"], batch, 1024, [1, 16, 32, 48, 64, 80, 112], [LINEAR]
+    )
+    assert latency[1:] / latency[0] == pytest.approx(published, rel=within)
+
+
+def test_the_committed_table_is_this_model_s():
+    rows = pd.read_csv(Path(__file__).parents[2] / "results/reference/simulated/best_sizes.csv")
+    assert {*rows["gpu"]} == {*GPUS}
+    for key, found in rows.groupby("gpu"):
+        gpu, shape = Roofline(GPUS[str(key)]), SHAPES["llama-7b"]
+        found = found[found["shape"] == shape.name]
+        batch, context, tokens = (found[name].to_numpy() for name in ("batch", "context", "tokens"))
+        plain = gpu.latency_ms(shape, batch, context, 1)
+        step = gpu.latency_ms(shape, batch, context, tokens)
+        assert found["plain_ms"].tolist() == pytest.approx(plain, abs=1e-3)
+        assert found["overhead"].tolist() == pytest.approx(step / plain, abs=1e-3)
+        assert found["speedup"].tolist() == pytest.approx(
+            found["tokens_per_step"] / found["overhead"], abs=5e-3
+        )
 
 
 def speedups(batch: int, context: int, gpu: Gpu = A100, largest: int = 256) -> np.ndarray:
