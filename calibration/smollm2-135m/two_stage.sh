@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Medusa-1, direct Medusa-2 and two-stage Medusa-2 on the same answers, heads trained over equally many tokens.
 #   bash calibration/smollm2-135m/two_stage.sh MODEL ANSWERS OUT
-# ANSWERS is a generations file; about half an hour for 60,000 answer tokens on two cores.
+# ANSWERS is a generations file; 45,000 answer tokens take about half an hour on two cores.
 set -euo pipefail
 here=$(dirname "$0") model=$1 answers=$2 out=$3
-common=(--model "$model" --generations "$answers" --split all --num-heads 3 --batch-size 8 --precision bfloat16)
+common=(--model "$model" --generations "$answers" --split all --num-heads 3 --batch-size 4 --precision bfloat16)
 
 treeopt train medusa1 "${common[@]}" --run "$out" --epochs 2 --learning-rate 2e-3 --output "$out/medusa1/heads"
 treeopt train medusa2 "${common[@]}" --run "$out" --no-warmup --epochs 2 --self-distill --output "$out/direct"
