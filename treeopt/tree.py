@@ -8,6 +8,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any, Self
 
 from treeopt.errors import InputError
@@ -134,3 +135,20 @@ def _require_closed(paths: tuple[Path, ...], where: str) -> None:
 
 ROOT = Tree(())
 """Plain decoding: the bare root, one token a step."""
+
+
+def chain(depth: int) -> Tree:
+    """The top guess of each head, one below the other: decoding with heads but without a tree."""
+    return dense([1] * depth)
+
+
+def dense(widths: Sequence[int]) -> Tree:
+    """The Cartesian product of the first `widths[k - 1]` guesses of each head k.
+
+    Draft nodes: sum over k of prod_{j <= k} widths[j - 1] (Cai et al. 2024, sec. 2.1.2). InputError for a
+    width below 1.
+    """
+    if any(width < 1 for width in widths):
+        raise InputError(f"dense tree: widths {list(widths)}; each head gives at least 1 guess")
+    levels = (product(*map(range, widths[:depth])) for depth in range(1, len(widths) + 1))
+    return Tree(tuple(path for level in levels for path in level))

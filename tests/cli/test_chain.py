@@ -149,6 +149,7 @@ def test_answers_made_elsewhere_serve_the_whole_chain(tmp_path, tiny, heads, com
         ["replay"],
         ["export", "--format", "json"],
         ["export", "--format", "help"],
+        ["export", "--format", "hydra", "--fit"],
         ["inspect", "{run}/choice.json"],
         ["inspect", "{run}/latency.json"],
         ["inspect", "{run}/evaluation.json"],

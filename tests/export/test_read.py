@@ -18,7 +18,7 @@ from treeopt.search.choose import choose, write_choice
 from treeopt.search.estimate import Independent
 from treeopt.search.grow import grow
 from treeopt.search.latency import LatencyProfile
-from treeopt.tree import ROOT, Tree
+from treeopt.tree import ROOT, Tree, chain
 
 SHARED = Path(__file__).parents[2] / ".." / "shared"
 EXAMPLE = Tree.from_choices([[0], [1], [0, 0]])
@@ -44,11 +44,86 @@ def write(tmp_path: Path, text: str, name: str = "file") -> Path:
         '{"choices": [[0], [0, 0], [1]]}',
         '{"trees": {"any": [[0, 0], [0], [1]]}}',
         '{"nodes": [{"path": []}, {"path": [0]}, {"path": [1]}, {"path": [0, 0]}]}',
+        "- [0]\n- [0, 0]\n\n# the last\n- [1]\n",
+        '--num_medusa_heads 4\n--medusa_choices="[[0],[1],[0,0]]"\n',
+        "--medusa_choices [[0],[1],[0,0]]",
+        '{"decoding_type": "Medusa", "medusa_choices": [[0], [1], [0, 0]]}',
+        '{"medusa_config": {"medusa_choices": [[0], [1], [0, 0]], "top_k": 10}}',
+        "{0}, {1}, {0, 0}",
+        'parameters: { key: "medusa_choices" value: { string_value: "{0}, {0,0}, {1}" } }',
+        'name: "x"\nparameters: {\n key: "medusa_choices"\n value: {\n string_value: "{0}, {0,0}, {1}"\n }\n}\n',
+        "engine_dir:/e,medusa_choices:{0}\\, {1}\\, {0\\, 0}",
         '{"runs": [{"name": "plain", "choices": null}, {"name": "t", "choices": [[0], [1], [0, 0]]}]}',
     ],
 )
 def test_every_spelling_reaches_the_canonical_tree(tmp_path, text):  # pitfall 8
     assert list(read_trees(write(tmp_path, text)).values()) == [EXAMPLE]
+
+
+@pytest.mark.parametrize(
+    ("text", "tree"),
+    [
+        ("[1, 2]", Tree.from_choices([[0], [1]])),
+        ("(1, 2, 1)", Tree.from_choices([[0], [1], [0, 0], [1, 0]])),
+        ("old = [1, 1, 2]", Tree.from_choices([[0], [0, 0], [0, 1]])),
+        ("--speculate 2", chain(2)),
+        ("# more\n\n--speculate=2\n", chain(2)),
+        ('--speculative-mode medusa --overrides "spec_draft_length=3"', chain(3)),
+        ('{"method": "medusa", "num_speculative_tokens": 1}', chain(1)),
+    ],
+)
+def test_trees_that_are_given_as_numbers(tmp_path, text, tree):
+    assert list(read_trees(write(tmp_path, text)).values()) == [tree]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[1]", "[2, 3]", "[1, 0]", "[1, -2]", "[1, 2, 0]", "[1, 9, 8, 7, 6, 5]", "[1, 10001]"),
+        *("[1" + ", 1" * 65 + "]", "[0x" + "f" * 9_000 + ", 1]", "[1, 99999999999999999999]"),
+        *("--speculate 0", "--speculate 65", "--speculate 9999", "--speculate 1 2", "--speculate x"),
+        *(
+            '{"method": "medusa", "num_speculative_tokens": "4"}',
+            '{"method": "eagle", "num_speculative_tokens": 4}',
+        ),
+        *("- [0]\n- 1\n", "- [0]\n[1]\n", "- [0]\n- [0", "- [0]\nmine: 3\n"),
+        *('--medusa_choices="[[0]"', "--medusa_choices=", "{0}, {1", "{0}, x, {1}", "{0},", "{{0}}"),
+        *(
+            '{"medusa_config": 3}',
+            '{"medusa_config": {}}',
+            '{"medusa_choices": null}',
+            '{"medusa_choices": {}}',
+        ),
+        'parameters: { key: "medusa_choices" value: { string_value: "[0], [1" } }',
+    ],
+    ids=lambda text: text[:24],
+)
+def test_a_runtimes_file_that_is_wrong_is_one_clear_error(tmp_path, text):
+    with pytest.raises(InputError) as error:
+        read_trees(write(tmp_path, text))
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 300 + len(str(tmp_path))
+    assert str(tmp_path / "file") in str(error.value)
+
+
+@given(st.data())
+def test_a_runtimes_file_that_is_damaged_is_one_clear_error_or_says_the_same(tmp_path_factory, data):
+    """One character more, less or other: never a traceback, and never another tree than the digits left say."""
+    format = FORMATS[data.draw(st.sampled_from(sorted(FORMATS)))]
+    tree = chain(2) if format.limits.chain else EXAMPLE
+    text = data.draw(st.sampled_from(sorted(format.write(tree, {}, 2).values())))
+    place = data.draw(st.integers(0, len(text)))
+    other = data.draw(st.sampled_from(["", *"[](){},:=-#\"'\\ \n", "x"]))
+    path = tmp_path_factory.mktemp("damaged") / "file"
+    path.write_text(text[:place] + other + text[place + data.draw(st.integers(0, 1)) :])
+    message = f"{path}: read"
+    try:
+        read = list(read_trees(path).values())
+        assert all(isinstance(one, Tree) for one in read)
+    except InputError as error:
+        message = str(error)
+    assert "\n" not in message
+    assert str(path) in message
 
 
 def test_a_missing_ancestor_is_refused_by_name(tmp_path):  # pitfall 8
@@ -198,7 +273,20 @@ def test_what_holds_no_tree_is_one_clear_error(tmp_path, text):
 
 fragments = st.lists(
     st.sampled_from(
-        [*"[](){},:=-#0123 \n", "mine", "null", '"choices"', '"trees"', '"nodes"', "(0,)", "[0]", "[["]
+        [
+            *"[](){},:=-#0123 \n",
+            "mine",
+            "null",
+            '"choices"',
+            '"trees"',
+            '"nodes"',
+            "(0,)",
+            "[0]",
+            "[[",
+            "- ",
+            "{0}",
+            "--speculate ",
+        ]
     )
 ).map("".join)
 json_values = st.recursive(
@@ -206,7 +294,8 @@ json_values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
-            st.sampled_from(["trees", "choices", "nodes", "path", "points", "runs", "name"]), inner
+            st.sampled_from("trees choices nodes path points runs name medusa_config medusa_choices".split()),
+            inner,
         )
     ),
     max_leaves=12,

@@ -20,6 +20,7 @@ COMMANDS = (
     "simulate",
     "choose",
     "export",
+    "check",
     "replay",
     "evaluate",
     "train",

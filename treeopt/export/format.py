@@ -1,71 +1,90 @@
-"""What every runtime's module declares: how trees are written and read, and what cannot be expressed."""
+"""What every runtime's module declares: how trees are written and read, and what happens to all others."""
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from treeopt.errors import UnsupportedError
-from treeopt.tree import Tree
+from treeopt.export.limits import Limits, breaches
+from treeopt.export.listing import Listing
+from treeopt.tree import Path, Tree
 
-INPUT_FACTS = (
-    *("model", "model_sha256", "heads_sha256", "template", "temperature", "positions"),
-    *("dtype", "device", "batch", "context"),
-)
-"""Facts of a provenance that depend on the tree's inputs alone, and so may stand in an export."""
+REFUSED, WRONG = "refused", "silently wrong"
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a runtime takes. That a tree is no deeper than the model has heads holds for all of them."""
+class Finding:
+    """What a runtime does at one path, `()` for the file as a whole: REFUSED or WRONG, and why.
 
-    max_rank: int | None = None
-    """Highest rank, None where any is read right."""
-    bare_root: bool = True
-    """Whether a tree without choices, plain decoding, can be written."""
+    `reader` names the part of the runtime that does so, where it has several that read trees differently.
+    """
+
+    outcome: str
+    path: Path
+    why: str
+    reader: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a runtime is given: all paths sorted by (length, path) and each once, its limits, the model's heads."""
+
+    paths: tuple[Path, ...]
+    limits: Limits
+    heads: int
+
+
+Consequence = Callable[[Path, Case], list[Finding]]
+"""What follows from a path that breaks a rule; nothing where the runtime copes."""
+
+
+def refused(why: str, reader: str = "") -> Consequence:
+    """The runtime stops, saying so."""
+    return lambda path, case: [Finding(REFUSED, path, why, reader)]
+
+
+def wrong(why: str, reader: str = "") -> Consequence:
+    """The runtime goes on with something else than the file says."""
+    return lambda path, case: [Finding(WRONG, path, why, reader)]
 
 
 @dataclass(frozen=True)
 class Format:
     """One runtime's way of writing trees down.
 
-    `render(tree, provenance)` gives the files as {suffix: text}; the suffix "" is the file itself, others are
-    appended to its name. `read(text, where)` gives the trees of a file by name, "" for one without, or None
+    `render(tree, provenance, heads)` gives the files as {suffix: text}; the suffix "" is the file itself, others are
+    appended to its name. `read(text, where)` gives what a file lists by name, "" for a list without one, or None
     where the text is not of this format at all; InputError names `where` for one that is, but is wrong.
+
+    `beyond` says what the runtime does with choices beyond its limits: by the rules of `limits.breaches`, and by
+    "orphan" (a path without its parent), "duplicate" (a path listed twice), "mixed" (lists and tuples in one list)
+    and "dense" (a list of numbers). A limit without a consequence is refused; of the others, each that is not
+    named is harmless.
     """
 
     name: str
+    versions: str
+    """The runtime, and the versions that were read."""
     description: str
     file_name: str
     """What its file is called where nobody names one."""
     limits: Limits
-    render: Callable[[Tree, Mapping[str, Any]], dict[str, str]]
-    read: Callable[[str, str], dict[str, Tree] | None]
+    render: Callable[[Tree, Mapping[str, Any], int], dict[str, str]]
+    read: Callable[[str, str], dict[str, Listing] | None]
+    beyond: Mapping[str, Consequence] = field(default_factory=dict)
+    readers: tuple[str, ...] = ("",)
+    """The parts of the runtime that read trees, where there are several that differ."""
 
     def write(self, tree: Tree, provenance: Mapping[str, Any], heads: int | None = None) -> dict[str, str]:
-        """The files as {suffix: text}; UnsupportedError for a tree that the runtime would not read right."""
+        """The files as {suffix: text}; UnsupportedError for a tree that the runtime would not read right.
+
+        `heads` are those of the model; where they are not known, files that name a number have the tree's depth.
+        """
         self.check(tree, heads)
-        return self.render(tree, provenance)
+        return self.render(tree, provenance, tree.depth if heads is None else heads)
 
     def check(self, tree: Tree, heads: int | None = None) -> None:
         """UnsupportedError naming the first path beyond the limits, or beyond the model's `heads`."""
-        if not tree.choices and not self.limits.bare_root:
-            raise UnsupportedError(
-                f"{self.name}: this is plain decoding, a tree without choices; run without Medusa"
-            )
-        for path in tree.choices:
-            if heads is not None and len(path) > heads:
-                raise UnsupportedError(
-                    f"{self.name}: path {list(path)} needs {len(path)} heads, the model has {heads}; "
-                    f"grow with --max-depth {heads}"
-                )
-            if self.limits.max_rank is not None and path[-1] > self.limits.max_rank:
-                raise UnsupportedError(
-                    f"{self.name}: path {list(path)} has rank {path[-1]}, this runtime reads up to "
-                    f"{self.limits.max_rank}; grow with --max-rank {self.limits.max_rank}"
-                )
-
-
-def facts(provenance: Mapping[str, Any]) -> list[str]:
-    """Lines `name: value` for comments: never a date, so that the same inputs give the same bytes."""
-    return [f"{name}: {json.dumps(provenance[name])}" for name in INPUT_FACTS if name in provenance]
+        for breach in breaches(tree.choices, self.limits, heads):
+            fit = "" if breach.rule == "empty" else ", or export with --fit"
+            raise UnsupportedError(f"{self.name}: {breach}{fit}")

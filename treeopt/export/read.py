@@ -7,7 +7,8 @@ from typing import Any
 from treeopt.artifact import read_json
 from treeopt.errors import InputError
 from treeopt.export import FORMATS
-from treeopt.tree import ROOT, Tree
+from treeopt.export.listing import Listing
+from treeopt.tree import Tree
 
 
 def parse_tree_option(option: str) -> tuple[str, Tree]:
@@ -28,22 +29,29 @@ def parse_tree_option(option: str) -> tuple[str, Tree]:
 def read_trees(path: str | Path, name: str | None = None) -> dict[str, Tree]:
     """All trees of a file by name, or the one called `name`; a tree without a name goes by the file's stem.
 
-    Takes every format of FORMATS, a plain list of paths, `{"trees": {NAME: paths}}`, and the artifacts
-    growth.json (`name` is a size N, without it the whole growth), choice.json and evaluation.json. Nothing
-    in a file is ever executed. InputError, one line, for anything else.
+    Takes every format of FORMATS, a plain list of paths, the old dense form `[1, 7, 6]`, `{"trees": {NAME: paths}}`,
+    and the artifacts growth.json (`name` is a size N, without it the whole growth), choice.json and evaluation.json.
+    Nothing in a file is ever executed. InputError, one line, for anything else.
     """
+    return {found: listing.tree() for found, listing in read_listings(path, name).items()}
+
+
+def read_listings(path: str | Path, name: str | None = None) -> dict[str, Listing]:
+    """As `read_trees`, but the choices as they are listed, be they a tree or not."""
+    found: dict[str, Listing] | None = None
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
-        trees = _of_object(path, name) if text.lstrip().startswith("{") else None
-        for format in FORMATS.values() if trees is None else ():
-            trees = trees or format.read(text, str(path))
+        for format in FORMATS.values():
+            found = found or format.read(text, str(path))
+        if not found and text.lstrip().startswith("{"):
+            found = _of_object(path, name)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except (UnicodeDecodeError, RecursionError, MemoryError) as error:
+    except (ValueError, RecursionError, MemoryError) as error:
         raise InputError(f"{path}: not a file of trees ({type(error).__name__}); {_TAKES}") from error
-    if not trees:
+    if not found:
         raise InputError(f"{path}: holds no tree; {_TAKES}")
-    named = {found or Path(path).stem: tree for found, tree in trees.items()}
+    named = {label or Path(path).stem: listing for label, listing in found.items()}
     if name is None:
         return named
     if name not in named:
@@ -54,46 +62,44 @@ def read_trees(path: str | Path, name: str | None = None) -> dict[str, Tree]:
 _TAKES = "give a list of paths such as [[0], [1], [0, 0]], a runtime's file, or an artifact of treeopt"
 
 
-def _of_object(path: str | Path, name: str | None) -> dict[str, Tree] | None:
-    """The trees of an artifact, told by its fields; None where it has none of them."""
+def _of_object(path: str | Path, name: str | None) -> dict[str, Listing] | None:
+    """The choices of an artifact, told by its fields; None where it has none of them."""
     content, where = read_json(path), str(path)
     if "trees" in content:
         if not isinstance(content["trees"], dict):
             raise InputError(f"{where}: trees is not an object of NAME: paths; write it as one")
-        return {key: _tree(choices, f"{where} tree {key!a:.40}") for key, choices in content["trees"].items()}
+        return {
+            key: _listing(choices, f"{where} tree {key!a:.40}") for key, choices in content["trees"].items()
+        }
     if "nodes" in content:
         return _of_growth(content["nodes"], where, name)
     if "points" in content:
         points = _objects(content["points"], where, "points")
         return {
-            f"batch{point.get('batch')}-context{point.get('context')}": _tree(point.get("choices"), where)
+            f"batch{point.get('batch')}-context{point.get('context')}": _listing(point.get("choices"), where)
             for point in points
         }
     if "runs" in content:
         runs = _objects(content["runs"], where, "runs")
-        return {str(run.get("name")): _tree(run["choices"], where) for run in runs if run.get("choices")}
-    return {"": _tree(content["choices"], where)} if "choices" in content else None
+        return {str(run.get("name")): _listing(run["choices"], where) for run in runs if run.get("choices")}
+    return {"": _listing(content["choices"], where)} if "choices" in content else None
 
 
-def _of_growth(nodes: Any, where: str, size: str | None) -> dict[str, Tree]:
+def _of_growth(nodes: Any, where: str, size: str | None) -> dict[str, Listing]:
     """The tree of N = `size` nodes, the root among them, or of all; the root itself need not be listed."""
     paths = [node.get("path") for node in _objects(nodes, where, "nodes")]
     paths = [path for path in paths if path != []]
     if size is None:
-        return {"": _tree(paths, where)}
+        return {"": Listing(paths, where)}
     largest = len(paths) + 1
     if not size.isdecimal() or not 1 <= int(size) <= largest:
         raise InputError(f"{where}: no tree {size!r}; a growth's trees go by size, 1 to {largest}")
-    return {size: _tree(paths[: int(size) - 1], where)}
+    return {size: Listing(paths[: int(size) - 1], where)}
 
 
-def _tree(choices: Any, where: str) -> Tree:
-    """A tree out of a JSON value, where null is "no tree": plain decoding."""
-    if choices is None:
-        return ROOT
-    if not isinstance(choices, list):
-        raise InputError(f"{where}: choices are {choices!r:.40}; give a list such as [[0], [1], [0, 0]]")
-    return Tree.from_choices(choices, where=where)
+def _listing(choices: Any, where: str) -> Listing:
+    """Choices out of an artifact, where null is "no tree": plain decoding."""
+    return Listing([] if choices is None else choices, where)
 
 
 def _objects(value: Any, where: str, field: str) -> list[Mapping[str, Any]]:

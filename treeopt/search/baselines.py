@@ -2,30 +2,13 @@
 
 import heapq
 from collections.abc import Iterator, Sequence
-from itertools import product
 
 import numpy as np
 
-from treeopt.errors import InputError
 from treeopt.search.accuracy import AccuracyTable
-from treeopt.tree import Tree
+from treeopt.tree import Tree, chain, dense
 
-
-def chain(depth: int) -> Tree:
-    """The top guess of each head, one below the other: decoding with heads but without a tree."""
-    return dense([1] * depth)
-
-
-def dense(widths: Sequence[int]) -> Tree:
-    """The Cartesian product of the first `widths[k - 1]` guesses of each head k.
-
-    Draft nodes: sum over k of prod_{j <= k} widths[j - 1] (Cai et al. 2024, sec. 2.1.2). InputError for a
-    width below 1.
-    """
-    if any(width < 1 for width in widths):
-        raise InputError(f"dense tree: widths {list(widths)}; each head gives at least 1 guess")
-    levels = (product(*map(range, widths[:depth])) for depth in range(1, len(widths) + 1))
-    return Tree(tuple(path for level in levels for path in level))
+__all__ = ["best_dense", "chain", "dense", "random_dense"]
 
 
 def random_dense(rng: np.random.Generator, heads: int, max_size: int, max_rank: int) -> Tree:

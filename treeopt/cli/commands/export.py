@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from treeopt.cli.options import json_option, output_option, run_option
-from treeopt.cli.output import show
+from treeopt.cli.output import note, show
 from treeopt.cli.run import RunDirectory, next_command
 
 
@@ -19,31 +19,48 @@ from treeopt.cli.run import RunDirectory, next_command
 @click.option(
     "--tree", metavar="FILE[:NAME]", help="Any choices file or artifact.  [default: the run's choice]"
 )
+@click.option(
+    "--fit",
+    is_flag=True,
+    help="Where the runtime cannot express the tree, write the best one found under its limits, from the run's ranks;"
+    " for runtimes without trees, the chain that is fastest by the run's latency.",
+)
 @output_option
 @json_option
 def command(
-    run: RunDirectory, format_name: str, tree: str | None, output: Path | None, as_json: bool
+    run: RunDirectory, format_name: str, tree: str | None, fit: bool, output: Path | None, as_json: bool
 ) -> None:
     """Write a tree into the file that a runtime reads.
 
     A tree that the runtime would not read right is refused, naming the first path beyond its limits.
     """
-    from treeopt.cli.stages.export import export_tree, find_format
+    from dataclasses import asdict
+
+    from treeopt.cli.stages.export import export_tree, find_format, formats_text
     from treeopt.cli.trees import tree_provenance
     from treeopt.export import FORMATS
 
     if format_name == "help":
-        described = {name: format.description for name, format in FORMATS.items()}
-        listed = "\n".join(f"{name}: {text}" for name, text in described.items())
+        described = {
+            name: {
+                "versions": format.versions,
+                "description": format.description,
+                "limits": asdict(format.limits),
+            }
+            for name, format in FORMATS.items()
+        }
         following = next_command("export", run, None, "--format", "json")
-        show(as_json, {"formats": described}, lambda: listed, following)
+        show(as_json, {"formats": described}, formats_text, following)
         return
-    files = export_tree(run, tree, find_format(format_name), output)
+    exported = export_tree(run, tree, find_format(format_name), output, fitting=fit)
+    fitted = exported.fitted
+    if fitted is not None and fitted.changed:
+        note(f"export: {fitted}")
     show(
         as_json,
-        {"files": [str(file) for file in files]},
-        lambda: "\n".join(map(str, files)),
-        _following(run, files[0], tree_provenance(tree or str(run.choice))),
+        {"files": [str(file) for file in exported.files], "fitted": fitted and fitted.record()},
+        lambda: "\n".join(map(str, exported.files)),
+        _following(run, exported.files[0], tree_provenance(tree or str(run.choice))),
     )
 
 

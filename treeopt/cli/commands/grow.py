@@ -31,7 +31,7 @@ from treeopt.cli.run import RunDirectory, next_command
 @growing_options
 @click.option("--max-depth", type=WHOLE, help="Use this many heads at most.")
 @click.option("--max-rank", type=click.IntRange(min=0), help="Highest rank used, 0 being the top guess.")
-@click.option("--format", "format_name", metavar="NAME", help="Keep to the ranks that this runtime reads.")
+@click.option("--format", "format_name", metavar="NAME", help="Keep to the limits of this runtime.")
 @split_option("calibrate")
 @output_option
 @json_option
@@ -53,15 +53,18 @@ def command(
     """
     from treeopt.artifact import load_json
     from treeopt.cli.stages.export import find_format
+    from treeopt.cli.stages.fit import growth_limits
     from treeopt.cli.stages.grow import from_ranks, from_table
     from treeopt.cli.tables import growth_text
 
     _require_ranks(table, growing)
-    if format_name is not None:
-        highest = (max_rank, find_format(format_name).limits.max_rank)
-        max_rank = min((rank for rank in highest if rank is not None), default=None)
     run = table.run
     limits: dict[str, Any] = {"contiguous": table.contiguous, "max_depth": max_depth, "max_rank": max_rank}
+    if format_name is not None:
+        kept = growth_limits([find_format(format_name)], growing)
+        limits["contiguous"] |= kept["contiguous"]
+        for name, limit in (("max_depth", max_depth), ("max_rank", max_rank)):
+            limits[name] = min((most for most in (limit, kept[name]) if most is not None), default=None)
     if table.accuracy is None:
         growth = from_ranks(ranks or run.ranks, budget, split=split, growing=growing, **limits)
     elif ranks is None:

@@ -15,6 +15,7 @@ from treeopt.cli.stages.calibrate import changed, ensure_ranks, summary
 from treeopt.cli.stages.choose import make_choice
 from treeopt.cli.stages.evaluate import make_evaluation
 from treeopt.cli.stages.export import export_tree
+from treeopt.cli.stages.fit import growth_limits
 from treeopt.cli.stages.generate import discard_generations
 from treeopt.cli.stages.grow import from_ranks
 from treeopt.cli.stages.profile import make_profile, usual_context
@@ -111,18 +112,17 @@ def _profile(session: Session, repeats: int, seed: int) -> LatencyProfile:
 
 
 def _grow(run: RunDirectory, budget: int, formats: Sequence[Format], growing: Growing) -> None:
-    ranks = [format.limits.max_rank for format in formats if format.limits.max_rank is not None]
-    max_rank = min(ranks, default=None)
-    wanted = {"ranks_sha256": sha256_file(run.ranks), "budget": budget, "max_rank": max_rank}
+    limits = growth_limits(formats, growing)
+    wanted = {"ranks_sha256": sha256_file(run.ranks), "budget": budget} | limits
     wanted |= asdict(growing)
     if run.growth.is_file() and not changed(dict(Growth.read(run.growth).provenance), wanted, list(wanted)):
         note(f"grow: {run.growth} is kept, it is of these ranks, {growing.estimator} and of {budget} tokens")
         return
-    from_ranks(run.ranks, budget, growing=growing, max_rank=max_rank).write(run.growth)
+    from_ranks(run.ranks, budget, growing=growing, **limits).write(run.growth)
 
 
 def _export(run: RunDirectory, source: str, choice: Choice, format: Format) -> list[Path]:
     if choice.choices is None and not format.limits.bare_root:
         note(f"export: {format.name} has no file for plain decoding, so none is written")
         return []
-    return export_tree(run, source, format, None)
+    return export_tree(run, source, format, None).files

@@ -1,0 +1,35 @@
+"""MLC-LLM (commit 79d603f): `spec_draft_length`, the top guess of every head, no tree."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from treeopt.export.format import Format
+from treeopt.export.limits import Limits
+from treeopt.export.listing import Listing, chain_listing, comments
+from treeopt.tree import Tree
+
+_ARGUMENT = re.compile(r"^--speculative-mode medusa\b.*\bspec_draft_length=(\d{1,4})\b", re.MULTILINE)
+
+
+def render(tree: Tree, provenance: Mapping[str, Any], heads: int) -> dict[str, str]:
+    """The arguments of `mlc_llm serve`, where --additional-models names the heads."""
+    arguments = f'--speculative-mode medusa --additional-models HEADS_DIR --overrides "spec_draft_length={tree.depth}"'
+    return {"": f"{comments(provenance)}{arguments}\n"}
+
+
+def read(text: str, where: str) -> dict[str, Listing] | None:
+    """The chain of such arguments."""
+    found = _ARGUMENT.search(text)
+    return chain_listing(int(found[1]), f"{where} spec_draft_length") if found else None
+
+
+FORMAT = Format(
+    name="mlc",
+    versions="MLC-LLM at 79d603f",
+    description="arguments of mlc_llm serve",
+    file_name="mlc_speculative.args",
+    limits=Limits(chain=True, all_heads=True),
+    render=render,
+    read=read,
+)

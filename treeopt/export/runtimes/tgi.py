@@ -1,0 +1,35 @@
+"""Text Generation Inference (commit db931fc): `--speculate K`, the top guess of each head, no tree."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from treeopt.export.format import Format, refused
+from treeopt.export.limits import Limits
+from treeopt.export.listing import Listing, chain_listing, comments
+from treeopt.tree import Tree
+
+_ARGUMENT = re.compile(r"(?:^\s*#.*\n|^\s*\n)*^\s*--speculate[= ](\d{1,4})\s*", re.MULTILINE)
+
+
+def render(tree: Tree, provenance: Mapping[str, Any], heads: int) -> dict[str, str]:
+    """The launcher's argument; --model-id goes with it, and names the heads."""
+    return {"": f"{comments(provenance)}--speculate {tree.depth}\n"}
+
+
+def read(text: str, where: str) -> dict[str, Listing] | None:
+    """The chain of a file that holds the argument alone, and comments."""
+    found = _ARGUMENT.fullmatch(text)
+    return chain_listing(int(found[1]), f"{where} --speculate") if found else None
+
+
+FORMAT = Format(
+    name="tgi",
+    versions="text-generation-inference at db931fc",
+    description="the launcher's --speculate",
+    file_name="tgi_speculate.args",
+    limits=Limits(chain=True),
+    render=render,
+    read=read,
+    beyond={"heads": refused("RuntimeError: more than medusa_num_heads")},
+)
