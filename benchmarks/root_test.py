@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from treeopt.decode import Engine
+from treeopt.decode import Engine, Sampled
 from treeopt.export.read import parse_tree_option, read_trees
 from treeopt.measure.agreement import first_divergence
 from treeopt.measure.calibrate import calibrate
@@ -32,12 +32,12 @@ def main(trees: tuple[str, ...], published: Path | None) -> None:
     backbone = Backbone.load()
     heads = load_heads(DEMO / "heads", backbone)
     settings = json.loads((DEMO / "settings.json").read_text())
-    temperature, limit = settings["temperature"], settings["max_new_tokens"]
+    rule, limit = Sampled(settings["temperature"]), settings["max_new_tokens"]
     prompts = [
         prompt for prompt in read_prompts(DEMO / "prompts.jsonl").prompts if half_of(prompt.id) == EVALUATE
     ]
     encoded = encode_prompts(backbone.tokenizer, prompts, "none")
-    plain = Engine(backbone, temperature=temperature)
+    plain = Engine(backbone, rule=rule)
     answers = [plain.decode([p.ids], [p.id], limit)[0] for p in encoded]
     generations = [
         Generation(p.id, p.category, 0, list(p.ids), a.tokens, a.ended)
@@ -49,13 +49,13 @@ def main(trees: tuple[str, ...], published: Path | None) -> None:
         named |= {name: tree.up_to_depth(heads.heads) for name, tree in read_trees(published).items()}
     result = {}
     for name, tree in named.items():
-        engine = Engine(backbone, heads, tree, temperature=temperature)
+        engine = Engine(backbone, heads, tree, rule=rule)
         replayed = replay(table, tree).step_tokens
         steps, margins, same_steps = 0, [], True
         for prompt, answer, expected in zip(encoded, answers, replayed, strict=True):
             got = engine.decode([prompt.ids], [prompt.id], limit)[0]
             steps += len(got.step_tokens)
-            found = first_divergence(backbone, prompt, answer.tokens, got.tokens, temperature, plain.noise)
+            found = first_divergence(backbone, prompt, answer.tokens, got.tokens, rule, plain.noise)
             if found is not None:
                 margins.append(found.margin)
             same_steps &= found is not None or tuple(got.step_tokens) == expected

@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 import torch
 
-from treeopt.decode import Engine
+from treeopt.decode import Engine, Sampled
 from treeopt.measure.calibrate import calibrate
 from treeopt.measure.encode import encode_prompts
 from treeopt.measure.generate import generate
@@ -84,7 +84,7 @@ def main(answers: int, rounds: int) -> None:
             prompts,
             Path(folder) / "generations.jsonl",
             max_new_tokens=settings["max_new_tokens"],
-            temperature=settings["temperature"],
+            rule=Sampled(settings["temperature"]),
         )
         generating = time.perf_counter() - start
     ways = {

@@ -9,7 +9,7 @@ grown trees, fitted on the calibrate half and replayed on the evaluate half.
 import json
 import statistics
 
-from treeopt.decode import Engine
+from treeopt.decode import Engine, Sampled
 from treeopt.measure.calibrate import calibrate
 from treeopt.measure.encode import encode_prompts
 from treeopt.measure.generations import Generation
@@ -33,7 +33,7 @@ def main() -> None:
     prompts = encode_prompts(backbone.tokenizer, read_prompts(DEMO / "prompts.jsonl").prompts, "none")
     result = {}
     for temperature in TEMPERATURES:
-        engine = Engine(backbone, temperature=temperature)
+        engine = Engine(backbone, rule=Sampled(temperature))
         answers = engine.decode([p.ids for p in prompts], [p.id for p in prompts], limit)
         generations = [
             Generation(p.id, p.category, 0, list(p.ids), answer.tokens, answer.ended)

@@ -1,12 +1,13 @@
 """Models small enough for slow twins: random ones of three families, and Cycle, which counts modulo seven."""
 
+import math
 from functools import cache
 
 import torch
 from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from treeopt.decode import PositionNoise
+from treeopt.decode import GREEDY, PositionNoise
 from treeopt.model.backbone import Backbone
 from treeopt.model.heads import MedusaHeads
 from treeopt.model.sources import Loaded
@@ -136,14 +137,27 @@ def text(low=2, high=VOCABULARY - 1, min_size=1, max_size=12):
     return st.lists(st.integers(low, high), min_size=min_size, max_size=max_size)
 
 
+def filtered(scores, rule):
+    """Top-k and then top-p, token by token: each is kept by how many are better, and by their mass."""
+    values = scores.tolist()
+    if rule.top_k:
+        values = [v if sum(w > v for w in values) < rule.top_k else -math.inf for v in values]
+    weights = [math.exp(v - max(values)) for v in values]
+    total = sum(weights)
+    kept = [sum(w for w in weights if w > weight) / total < rule.top_p for weight in weights]
+    return torch.tensor([v if keep else -math.inf for v, keep in zip(values, kept, strict=True)])
+
+
 @torch.inference_mode()
-def plain_by_hand(model, prompt, limit, name="", temperature=0.0, seed=0):
+def plain_by_hand(model, prompt, limit, name="", rule=GREEDY, seed=0):
     """Plain decoding, spelt out: the whole text through the bare model again for every token."""
     noise = PositionNoise(seed, model.vocabulary)
     answer: list[int] = []
     while len(answer) < limit and not (answer and answer[-1] in model.end_tokens):
         logits = model.model(input_ids=torch.tensor([[*prompt, *answer]])).logits[0, -1]
-        if temperature:
-            logits = logits / temperature + torch.from_numpy(noise.row(name, len(answer)))
+        if rule.temperature:
+            logits = filtered(logits / rule.temperature, rule) + torch.from_numpy(
+                noise.row(name, len(answer))
+            )
         answer.append(int(logits.argmax()))
     return answer

@@ -7,27 +7,29 @@ from hypothesis import strategies as st
 
 from tests import tiny
 from tests.strategies import trees
-from treeopt.decode import Engine
+from treeopt.decode import GREEDY, Engine, Sampled, Typical
 from treeopt.errors import InputError, MismatchError
 from treeopt.search.baselines import chain, dense
 from treeopt.tree import ROOT, Tree
 
-TEMPERATURES = st.sampled_from([0.0, 0.7, 1.5])
+RULES = st.sampled_from(
+    [GREEDY, Sampled(0.7), Sampled(1.5), Sampled(1.5, top_p=0.8), Sampled(2.0, top_k=4), Sampled(2.0, 0.7, 6)]
+)
 
 
-def decode(model, prompt, tree=None, *, limit=16, name="p", temperature=0.0, seed=0, heads=None):
+def decode(model, prompt, tree=None, *, limit=16, name="p", rule=GREEDY, seed=0, heads=None):
     """One prompt's answer, with random heads unless told otherwise."""
     heads = heads or (tiny.heads_for(model) if tree else None)
-    engine = Engine(model, heads, *([tree] if tree else []), temperature=temperature, seed=seed)
+    engine = Engine(model, heads, *([tree] if tree else []), rule=rule, seed=seed)
     return engine.decode([prompt], [name], limit)[0]
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @settings(max_examples=15)
-@given(prompt=tiny.text(), tree=trees(max_depth=3), temperature=TEMPERATURES, seed=st.integers(0, 99))
-def test_any_tree_gives_the_text_of_plain_decoding(family, prompt, tree, temperature, seed):
+@given(prompt=tiny.text(), tree=trees(max_depth=3), rule=RULES, seed=st.integers(0, 99))
+def test_any_tree_gives_the_text_of_plain_decoding(family, prompt, tree, rule, seed):
     model = tiny.backbone(family)
-    options = {"temperature": temperature, "seed": seed}
+    options = {"rule": rule, "seed": seed}
     by_hand = tiny.plain_by_hand(model, prompt, 16, "p", **options)
     assert decode(model, prompt, **options).tokens == by_hand
     answer = decode(model, prompt, tree, **options)
@@ -47,14 +49,14 @@ def test_greedy_text_is_that_of_transformers_generate(family, prompt, tree):
 
 
 @settings(max_examples=15)
-@given(st.lists(tiny.text(), min_size=2, max_size=4), trees(max_depth=3), TEMPERATURES, st.data())
-def test_a_ragged_batch_decodes_as_its_prompts_do_alone(prompts, tree, temperature, data):
+@given(st.lists(tiny.text(), min_size=2, max_size=4), trees(max_depth=3), RULES, st.data())
+def test_a_ragged_batch_decodes_as_its_prompts_do_alone(prompts, tree, rule, data):
     model, names = tiny.backbone(), [f"p{number}" for number in range(len(prompts))]
     limit = data.draw(st.integers(1, 20))
-    engine = Engine(model, tiny.heads_for(model), tree, temperature=temperature)
+    engine = Engine(model, tiny.heads_for(model), tree, rule=rule)
     together = engine.decode(prompts, names, limit)
     for prompt, name, answer in zip(prompts, names, together, strict=True):
-        alone = decode(model, prompt, tree, limit=limit, name=name, temperature=temperature)
+        alone = decode(model, prompt, tree, limit=limit, name=name, rule=rule)
         assert (alone.tokens, alone.step_tokens, alone.ended) == (
             answer.tokens,
             answer.step_tokens,
@@ -72,13 +74,13 @@ def test_prompts_of_unlike_length_go_together(lengths):
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_after_each_step_the_cache_is_that_of_a_fresh_prefill(family, temperature):
+@pytest.mark.parametrize("rule", [GREEDY, Sampled(0.8), Typical(0.8)], ids=lambda rule: rule.name)
+def test_after_each_step_the_cache_is_that_of_a_fresh_prefill(family, rule):
     model = tiny.backbone(family)
     prompts, names = [[5, 9, 12], [8, 3, 41, 7, 7, 20, 33, 2, 6]], ["a", "b"]
     heads = tiny.heads_for(model)
     tree = dense([16, 4])
-    engine = Engine(model, heads, tree, temperature=temperature)
+    engine = Engine(model, heads, tree, rule=rule)
     state = engine.start(prompts, names, 24)
     texts = [list(prompt) for prompt in prompts]
     moved = 0
@@ -101,13 +103,13 @@ def test_after_each_step_the_cache_is_that_of_a_fresh_prefill(family, temperatur
 
 
 @settings(max_examples=20)
-@given(prompt=tiny.text(), small=trees(max_depth=3), more=trees(max_depth=3), temperature=TEMPERATURES)
-def test_more_nodes_never_lower_what_a_step_accepts(prompt, small, more, temperature):
+@given(prompt=tiny.text(), small=trees(max_depth=3), more=trees(max_depth=3), rule=RULES)
+def test_more_nodes_never_lower_what_a_step_accepts(prompt, small, more, rule):
     """At every prefix of an answer, the first step of a larger tree emits at least as much."""
     model = tiny.backbone("qwen2")
     large = Tree.from_choices([*small.choices, *more.choices])
-    answer = decode(model, prompt, limit=8, temperature=temperature).tokens
-    engines = [Engine(model, tiny.heads_for(model), tree, temperature=temperature) for tree in (small, large)]
+    answer = decode(model, prompt, limit=8, rule=rule).tokens
+    engines = [Engine(model, tiny.heads_for(model), tree, rule=rule) for tree in (small, large)]
     for length in range(len(answer)):
         prefix = prompt + answer[:length]
         few, many = (engine.step(engine.start([prefix], ["p"], 8))[0] for engine in engines)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests import tiny
-from treeopt.decode import Engine, PositionNoise
-from treeopt.decode.accept import draw
+from treeopt.decode import Engine, PositionNoise, Sampled
 
 
 @given(st.integers(0, 2**63), st.text(max_size=8), st.integers(0, 10_000))
@@ -63,7 +62,9 @@ def test_it_is_standard_gumbel():
 def test_drawn_tokens_have_the_distribution_of_softmax(temperature):
     logits = torch.tensor([0.0, 1.0, -1.0, 0.5, 2.0])
     noise = PositionNoise(7, 5)
-    drawn = [int(draw(logits, temperature, torch.from_numpy(noise.row(f"p{i}", 0)))) for i in range(4000)]
+    drawn = [
+        int(Sampled(temperature).draw(logits, torch.from_numpy(noise.row(f"p{i}", 0)))) for i in range(4000)
+    ]
     expected = torch.softmax(logits / temperature, 0).numpy().astype(float) * 4000
     assert stats.chisquare(np.bincount(drawn, minlength=5), expected, sum_check=False).pvalue > 1e-4
 
@@ -71,7 +72,7 @@ def test_drawn_tokens_have_the_distribution_of_softmax(temperature):
 def test_first_and_second_tokens_of_the_engine_have_the_distribution_of_softmax():
     """On Cycle: the first token from the prefill, the second from a step, each over 600 prompts."""
     model, names = tiny.cycle(), [f"prompt-{i}" for i in range(600)]
-    answers = Engine(model, temperature=1.0, seed=11).decode([[3]] * len(names), names, 2)
+    answers = Engine(model, rule=Sampled(1.0), seed=11).decode([[3]] * len(names), names, 2)
     softmax = torch.softmax(model.logits(model.states(torch.tensor([[3]]))[0, -1]).detach(), 0).numpy()
     firsts = np.bincount([answer.tokens[0] for answer in answers], minlength=7)
     assert stats.chisquare(firsts, softmax.astype(float) * 600, sum_check=False).pvalue > 1e-4

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests import tiny
 from tests.strategies import trees
-from treeopt.decode import Engine, Request, decode_queue
+from treeopt.decode import GREEDY, Engine, Request, Sampled, decode_queue
 from treeopt.errors import InputError
 from treeopt.search.baselines import chain
 from treeopt.tree import ROOT
@@ -19,13 +19,13 @@ from treeopt.tree import ROOT
     st.lists(tiny.text(), min_size=1, max_size=8),
     st.integers(1, 4),
     st.integers(1, 12),
-    st.sampled_from([0.0, 0.9]),
+    st.sampled_from([GREEDY, Sampled(0.9), Sampled(1.5, 0.8, 9)]),
     st.one_of(st.none(), trees(max_depth=3)),
 )
-def test_each_answer_is_that_of_its_prompt_alone(prompts, rows, limit, temperature, tree):
+def test_each_answer_is_that_of_its_prompt_alone(prompts, rows, limit, rule, tree):
     model = tiny.backbone()
     heads = tiny.heads_for(model) if tree else None
-    engine = Engine(model, heads, tree or ROOT, temperature=temperature, seed=4)
+    engine = Engine(model, heads, tree or ROOT, rule=rule, seed=4)
     waiting = deque(Request(f"p{number}", tuple(prompt)) for number, prompt in enumerate(prompts))
     answers = {
         request.id: (request.tokens, answer)

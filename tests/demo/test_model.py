@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from treeopt.decode import Answer, Engine
+from treeopt.decode import Answer, Engine, Sampled
 from treeopt.export.read import read_trees
 from treeopt.measure.agreement import EXCUSED_MARGIN, first_divergence
 from treeopt.measure.calibrate import calibrate
@@ -23,6 +23,7 @@ from treeopt.tree import Tree
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = json.loads((DEMO / "settings.json").read_text())
+RULE = Sampled(SETTINGS["temperature"])
 CHOICE = ROOT / "results" / "reference" / "cpu" / "demo" / "choice.json"
 PUBLISHED = ROOT / ".." / "shared" / "data" / "published_trees.json"
 EVERY = 4  # published trees are decoded on one prompt in so many; benchmarks/root_test.py takes all
@@ -48,7 +49,7 @@ def prompts(backbone) -> list[EncodedPrompt]:
 
 @pytest.fixture(scope="module")
 def plain(backbone, prompts) -> list[Answer]:
-    return decode(Engine(backbone, temperature=SETTINGS["temperature"]), prompts)
+    return decode(Engine(backbone, rule=RULE), prompts)
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +68,12 @@ def decode(engine: Engine, prompts: list[EncodedPrompt]) -> list[Answer]:
 
 def require_root_test(backbone, heads, tree: Tree, prompts, plain, ranks, every: int = 1) -> None:
     """The text of plain decoding, and the steps that replay foretells."""
-    temperature = SETTINGS["temperature"]
-    engine = Engine(backbone, heads, tree, temperature=temperature)
+    engine = Engine(backbone, heads, tree, rule=RULE)
     noise = engine.noise
     expected = replay(ranks, tree).step_tokens
     for index in range(0, len(prompts), every):
         answer = decode(engine, [prompts[index]])[0]
-        found = first_divergence(
-            backbone, prompts[index], plain[index].tokens, answer.tokens, temperature, noise
-        )
+        found = first_divergence(backbone, prompts[index], plain[index].tokens, answer.tokens, RULE, noise)
         if found is None:
             assert tuple(answer.step_tokens) == expected[index], prompts[index].id
         else:

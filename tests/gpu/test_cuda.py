@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests import tiny
-from treeopt.decode import Engine
+from treeopt.decode import GREEDY, Engine, Sampled
 from treeopt.measure.agreement import EXCUSED_MARGIN
 from treeopt.measure.calibrate import calibrate
 from treeopt.measure.encode import EncodedPrompt
@@ -35,11 +35,9 @@ def on_gpu(family="llama", dtype=torch.float32):
     return tiny.wrap(tiny.random_model(family, dtype).to(CUDA), family)
 
 
-def chain(model, directory, temperature=0.0):
+def chain(model, directory, rule=GREEDY):
     """Generate, calibrate, grow: the answers, the heads, the rank table and a tree of up to 16 nodes."""
-    made = generate(
-        model, PROMPTS, directory / "generations.jsonl", max_new_tokens=40, temperature=temperature, seed=5
-    )
+    made = generate(model, PROMPTS, directory / "generations.jsonl", max_new_tokens=40, rule=rule, seed=5)
     heads = tiny.heads_for(model)
     table = calibrate(model, heads, made, width=12)
     growth = grow(Independent(table.accuracy()), 16)
@@ -47,11 +45,11 @@ def chain(model, directory, temperature=0.0):
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_float32_decodes_as_plain_decoding_and_as_replayed(family, temperature, tmp_path):
+@pytest.mark.parametrize("rule", [GREEDY, Sampled(0.8), Sampled(2.0, top_p=0.8, top_k=9)])
+def test_float32_decodes_as_plain_decoding_and_as_replayed(family, rule, tmp_path):
     model = on_gpu(family)
-    made, heads, table, tree = chain(model, tmp_path, temperature)
-    options = {"max_new_tokens": 40, "temperature": temperature, "seed": 5}
+    made, heads, table, tree = chain(model, tmp_path, rule)
+    options = {"max_new_tokens": 40, "rule": rule, "seed": 5}
     for run in evaluate(model, heads, {"tree": tree}, PROMPTS, **options):
         assert all(found.excused for found in run.divergences), (run.name, run.divergences)
         if run.name == "tree" and not run.divergences:

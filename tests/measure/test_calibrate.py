@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests import tiny
 from tests.strategies import trees
-from treeopt.decode import Engine
+from treeopt.decode import GREEDY, Engine, Sampled
 from treeopt.measure import calibrate as module
 from treeopt.measure import states
 from treeopt.measure.calibrate import calibrate
@@ -25,17 +25,18 @@ from treeopt.search.replay import replay
 from treeopt.tree import Tree
 
 WIDTH = 13
+FILTERED = Sampled(1.5, top_p=0.8, top_k=12)
 
 
 @cache
-def generations(family="llama", temperature=0.0, count=6, limit=24):
+def generations(family="llama", rule=GREEDY, count=6, limit=24):
     """The backbone's own answers to prompts of 1, 3, 5 ... tokens."""
     prompts = [
         EncodedPrompt(f"p{n}", "ab"[n % 2], tuple((7 * n + 3 * i) % 48 + 2 for i in range(2 * n + 1)))
         for n in range(count)
     ]
     with TemporaryDirectory() as directory:
-        options = {"max_new_tokens": limit, "temperature": temperature, "seed": 5}
+        options = {"max_new_tokens": limit, "rule": rule, "seed": 5}
         return generate(tiny.backbone(family), prompts, Path(directory) / "g.jsonl", **options)
 
 
@@ -69,10 +70,10 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
-@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("rule", [GREEDY, Sampled(0.9)])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_ranks_are_those_of_stepping_token_by_token(family, temperature, layers):
-    model, made = tiny.backbone(family), generations(family, temperature)
+def test_ranks_are_those_of_stepping_token_by_token(family, rule, layers):
+    model, made = tiny.backbone(family), generations(family, rule)
     heads = tiny.heads_for(model, layers=layers, own=layers == 2)
     table = calibrate(model, heads, made, width=WIDTH)
     expected = [stepped_ranks(model, heads, generation) for generation in made]
@@ -194,20 +195,20 @@ def test_the_origin_of_a_table():
 
 
 @cache
-def calibrated(family, temperature):
+def calibrated(family, rule):
     model = tiny.backbone(family)
-    return calibrate(model, tiny.heads_for(model), generations(family, temperature), width=WIDTH)
+    return calibrate(model, tiny.heads_for(model), generations(family, rule), width=WIDTH)
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @settings(max_examples=10)
-@given(tree=trees(max_depth=3, max_rank=WIDTH - 1), temperature=st.sampled_from([0.0, 0.9]))
-@example(tree=tiny.SAMPLE_TREE, temperature=0.0)
-@example(tree=Tree.from_choices([[12]]), temperature=0.9)
-def test_replay_is_real_decoding_step_for_step(family, tree, temperature):
-    model, made = tiny.backbone(family), generations(family, temperature)
-    engine = Engine(model, tiny.heads_for(model), tree, temperature=temperature, seed=5)
+@given(tree=trees(max_depth=3, max_rank=WIDTH - 1), rule=st.sampled_from([GREEDY, Sampled(0.9), FILTERED]))
+@example(tree=tiny.SAMPLE_TREE, rule=FILTERED)
+@example(tree=Tree.from_choices([[12]]), rule=Sampled(0.9))
+def test_replay_is_real_decoding_step_for_step(family, tree, rule):
+    model, made = tiny.backbone(family), generations(family, rule)
+    engine = Engine(model, tiny.heads_for(model), tree, rule=rule, seed=5)
     answers = engine.decode([g.prompt_ids for g in made], [g.id for g in made], 24)
     assert [answer.tokens for answer in answers] == [g.answer_ids for g in made]
-    replayed = replay(calibrated(family, temperature), tree)
+    replayed = replay(calibrated(family, rule), tree)
     assert replayed.step_tokens == tuple(tuple(answer.step_tokens) for answer in answers)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests import tiny
-from treeopt.decode import Answer, Engine
+from treeopt.decode import GREEDY, Answer, Engine, Sampled, Typical
 from treeopt.measure import evaluate as module
 from treeopt.measure.encode import EncodedPrompt
 from treeopt.measure.evaluate import HF_GENERATE, PLAIN, Run, evaluate
@@ -19,9 +19,9 @@ TREES = {"chain": chain(3), "dense": dense([3, 2])}
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_all_methods_give_the_same_text_and_are_counted_alike(family, temperature):
-    model, options = tiny.backbone(family), {"temperature": temperature, "seed": 4}
+@pytest.mark.parametrize("rule", [GREEDY, Sampled(0.8), Sampled(2.0, top_p=0.8, top_k=9)])
+def test_all_methods_give_the_same_text_and_are_counted_alike(family, rule):
+    model, options = tiny.backbone(family), {"rule": rule, "seed": 4}
     runs = evaluate(model, tiny.heads_for(model), TREES, PROMPTS, max_new_tokens=15, **options)
     assert [run.name for run in runs] == [PLAIN, "chain", "dense", HF_GENERATE]
     assert [run.tree for run in runs] == [ROOT, *TREES.values(), ROOT]
@@ -35,6 +35,20 @@ def test_all_methods_give_the_same_text_and_are_counted_alike(family, temperatur
         assert run.seconds > 0
     plain, _, _, theirs = runs
     assert plain.steps == theirs.steps == plain.emitted and plain.tokens_per_step == 1
+
+
+def test_typical_acceptance_stands_beside_greedy_decoding_and_is_not_compared():
+    """A loose threshold takes whatever is drafted: fewer steps, another text, which is no divergence."""
+    model, rule = tiny.backbone(), Typical(2.0, 1e-3, 1e-3)
+    runs = evaluate(model, tiny.heads_for(model), TREES, PROMPTS, max_new_tokens=15, rule=rule)
+    plain, chained, _, theirs = runs
+    for run in (plain, theirs):
+        assert [a.tokens for a in run.answers] == [tiny.plain_by_hand(model, p.ids, 15) for p in PROMPTS]
+        assert run.divergences == []
+    assert [run.compared for run in runs] == [True, False, False, True]
+    assert [a.tokens for a in chained.answers] != [a.tokens for a in plain.answers]
+    greedy = evaluate(model, tiny.heads_for(model), TREES, PROMPTS, max_new_tokens=15, hf_generate=False)
+    assert chained.tokens_per_step > greedy[1].tokens_per_step
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -1,9 +1,11 @@
 """Generating: the text is plain decoding's whatever the batch, and an interrupted run goes on."""
 
+from typing import Any
+
 import pytest
 
 from tests import tiny
-from treeopt.decode import decode_queue
+from treeopt.decode import GREEDY, Sampled, decode_queue
 from treeopt.errors import MismatchError
 from treeopt.measure import generate as module
 from treeopt.measure.encode import EncodedPrompt
@@ -18,17 +20,17 @@ def prompts(count=7):
     ]
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("rule", [GREEDY, Sampled(0.8), Sampled(2.0, 0.8, 9)])
 @pytest.mark.parametrize("batch_size", [1, 3, 16])
-def test_answers_are_those_of_plain_decoding(temperature, batch_size, tmp_path):
+def test_answers_are_those_of_plain_decoding(rule, batch_size, tmp_path):
     model, path = tiny.backbone(), tmp_path / "g.jsonl"
-    options = {"max_new_tokens": 12, "temperature": temperature, "seed": 9}
+    options = {"max_new_tokens": 12, "rule": rule, "seed": 9}
     made = generate(model, prompts(), path, batch_size=batch_size, **options)
     assert [(g.id, g.category, g.prompt_ids) for g in made] == [
         (p.id, p.category, list(p.ids)) for p in prompts()
     ]
     for prompt, generation in zip(prompts(), made, strict=True):
-        expected = tiny.plain_by_hand(model, prompt.ids, 12, prompt.id, temperature, 9)
+        expected = tiny.plain_by_hand(model, prompt.ids, 12, prompt.id, rule, 9)
         assert generation.answer_ids == expected
         assert generation.ended == ("eos" if expected[-1] == tiny.END else "limit")
     assert sorted(read_generations(path), key=lambda g: g.id) == made
@@ -59,7 +61,8 @@ class Interrupted:
 @pytest.mark.parametrize("after", [0, 1, 4, 9])
 def test_an_interrupted_run_goes_on(after, tmp_path, monkeypatch):
     model, path = tiny.backbone(), tmp_path / "g.jsonl"
-    asked, options = [*prompts(), *talks()], {"max_new_tokens": 8, "batch_size": 2}
+    asked = [*prompts(), *talks()]
+    options: dict[str, Any] = {"max_new_tokens": 8, "batch_size": 2}
     whole = generate(model, asked, tmp_path / "whole.jsonl", **options)
     first, second = Interrupted(after), Interrupted(None)
     monkeypatch.setattr(module, "decode_queue", first)
@@ -92,14 +95,14 @@ def test_later_turns_follow_what_the_model_itself_said(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_turns_are_those_of_plain_decoding(temperature, tmp_path):
+@pytest.mark.parametrize("rule", [GREEDY, Sampled(0.8), Sampled(2.0, 0.8, 9)])
+def test_turns_are_those_of_plain_decoding(rule, tmp_path):
     model = tiny.backbone()
-    options = {"max_new_tokens": 6, "temperature": temperature, "seed": 3}
+    options = {"max_new_tokens": 6, "rule": rule, "seed": 3}
     made = generate(model, [*talks(), *prompts()], tmp_path / "g.jsonl", batch_size=3, **options)
     assert [g.key for g in made[:5]] == ["t2", "t2#1", "t3", "t3#1", "t3#2"]
     for g in made:
-        assert g.answer_ids == tiny.plain_by_hand(model, g.prompt_ids, 6, g.key, temperature, 3)
+        assert g.answer_ids == tiny.plain_by_hand(model, g.prompt_ids, 6, g.key, rule, 3)
 
 
 def test_a_turn_without_room_is_left_out(tmp_path):
@@ -125,7 +128,11 @@ def test_the_origin_is_kept(tmp_path):
 def test_other_settings_and_other_prompts_are_refused(tmp_path):
     path = tmp_path / "g.jsonl"
     generate(tiny.backbone(), prompts(2), path, max_new_tokens=3)
-    for options in ({"max_new_tokens": 4}, {"max_new_tokens": 3, "temperature": 1.0}):
+    for options in (
+        {"max_new_tokens": 4},
+        {"max_new_tokens": 3, "rule": Sampled(1.0)},
+        {"max_new_tokens": 3, "rule": Sampled(0.0, top_k=3)},
+    ):
         with pytest.raises(MismatchError, match="do not belong together"):
             generate(tiny.backbone(), prompts(2), path, **options)
     changed = [EncodedPrompt("p1", "b", (9, 9, 9))]

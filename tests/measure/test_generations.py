@@ -19,7 +19,15 @@ from treeopt.measure.generations import (
 )
 from treeopt.search.split import half_of
 
-SETTINGS = {"model_sha256": "m", "template": "none", "temperature": 0.0, "seed": 1, "max_new_tokens": 4}
+SETTINGS = {
+    "model_sha256": "m",
+    "template": "none",
+    "temperature": 0.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "seed": 1,
+    "max_new_tokens": 4,
+}
 ROW: dict[str, Any] = {
     "id": "a",
     "category": "c",

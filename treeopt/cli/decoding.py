@@ -2,16 +2,28 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treeopt.artifact import load_json, sha256_file
+from treeopt.cli.acceptance import settled
 from treeopt.cli.options import Requested
 from treeopt.cli.run import DEMO, ModelOptions
-from treeopt.errors import MismatchError
+from treeopt.errors import InputError, MismatchError
+
+if TYPE_CHECKING:
+    from treeopt.decode import Rule, Sampled
 
 DEMO_PROMPTS = DEMO / "prompts.jsonl"
 DEMO_SETTINGS = DEMO / "settings.json"
-DEFAULTS = {"template": "auto", "turns": None, "max_new_tokens": 128, "temperature": 0.0, "seed": 0}
+DEFAULTS = {
+    "template": "auto",
+    "turns": None,
+    "max_new_tokens": 128,
+    "temperature": 0.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "seed": 0,
+}
 
 
 @dataclass(frozen=True)
@@ -23,7 +35,34 @@ class Decoding:
     turns: int | None
     max_new_tokens: int
     temperature: float
+    top_p: float
+    top_k: int
+    acceptance: str
+    epsilon: float | None
+    delta: float | None
     seed: int
+
+    def sampling(self) -> "Sampled":
+        """How the model's own text is drawn, which is what calibration and training need.
+
+        InputError for typical acceptance, whose text depends on the tree.
+        """
+        from treeopt.decode import Sampled
+
+        if self.acceptance == "typical":
+            raise InputError(
+                "--acceptance typical is for evaluate alone: its text depends on the tree, so ranks of it would say"
+                " nothing and replay does not apply; use greedy or sampled here"
+            )
+        return Sampled(self.temperature, self.top_p, self.top_k)
+
+    def rule(self) -> "Rule":
+        """The acceptance rule to decode with."""
+        from treeopt.decode import Typical
+
+        if self.epsilon is None or self.delta is None:
+            return self.sampling()
+        return Typical(self.temperature, self.epsilon, self.delta)
 
     def facts(self) -> dict[str, Any]:
         """As a provenance has them; the demo's prompts by their content alone, as they lie elsewhere elsewhere."""
@@ -34,7 +73,11 @@ class Decoding:
 
 
 def resolve(requested: Requested, source: ModelOptions) -> Decoding:
-    """The settings to use; MismatchError when the run's prompts have changed since its answers were made."""
+    """The settings to use.
+
+    Errors: MismatchError when the run's prompts have changed since its answers were made; UsageError for settings
+    that do not go together.
+    """
     from treeopt.measure.generations import read_provenance
 
     defaults: dict[str, Any] = DEFAULTS | {"prompts": DEMO_PROMPTS}
@@ -46,6 +89,7 @@ def resolve(requested: Requested, source: ModelOptions) -> Decoding:
     if "prompt_file" in made:
         made["prompts"] = made["prompt_file"]
     chosen = defaults | {name: made[name] for name in names if name in made} | typed
+    chosen |= settled(typed, chosen["temperature"])
     decoding = Decoding(**{name: chosen[name] for name in names} | {"prompts": Path(chosen["prompts"])})
     if requested.prompts is None and "prompts_sha256" in made:
         require_unchanged(source.run.generations, made, {"prompts_sha256": sha256_file(decoding.prompts)})

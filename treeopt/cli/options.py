@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from treeopt.cli.parameters import Decorator, WholeNumbers, finite, flat, gathered
+from treeopt.cli.acceptance import ACCEPTANCE
+from treeopt.cli.parameters import Decorator, WholeNumbers, flat, gathered
 from treeopt.cli.run import ModelOptions, RunDirectory, default_directory
 
 FILE = click.Path(path_type=Path)
@@ -25,6 +26,11 @@ class Requested:
     turns: int | None = None
     max_new_tokens: int | None = None
     temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    acceptance: str | None = None
+    epsilon: float | None = None
+    delta: float | None = None
     seed: int | None = None
 
 
@@ -119,7 +125,7 @@ _SHAPE = (
     ),
     click.option("--num-heads", type=WHOLE, default=5, show_default=True, help="Heads for --random-weights."),
 )
-_DECODING = (
+_DECODING: tuple[Decorator, ...] = (
     click.option(
         "--prompts",
         type=FILE,
@@ -140,12 +146,7 @@ _DECODING = (
     click.option(
         "--max-new-tokens", type=WHOLE, help="Length limit of an answer.  [default: the run's, then 128]"
     ),
-    click.option(
-        "--temperature",
-        type=click.FloatRange(min=0),
-        callback=finite,
-        help="0 is greedy, above samples with noise keyed by position.  [default: the run's, then 0]",
-    ),
+    *ACCEPTANCE,
     click.option(
         "--seed", type=click.IntRange(min=0), help="Seed of sampling.  [default: the run's, then 0]"
     ),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from treeopt.decode.accept import draw, follow
+from treeopt.decode.accept import GREEDY, Rule
 from treeopt.decode.buffers import TreeBuffers
 from treeopt.decode.noise import PositionNoise
 from treeopt.errors import InputError
@@ -28,12 +28,16 @@ def _no_mark(part: str) -> None:
 
 @dataclass
 class Answer:
-    """One prompt's answer: its tokens, how many each step emitted, why it ended, and seconds after the prefill."""
+    """One prompt's answer: its tokens, how many each step emitted, why it ended, and seconds after the prefill.
+
+    nan_nodes: verified nodes that typical acceptance met with NaN for logits.
+    """
 
     tokens: list[int] = field(default_factory=list)
     step_tokens: list[int] = field(default_factory=list)
     ended: str = ""
     seconds: float = 0.0
+    nan_nodes: int = 0
 
     def extend(self, tokens: list[int], limit: int, end_tokens: frozenset[int]) -> None:
         """Add a step's tokens up to the end token and the limit; only what is kept is counted."""
@@ -58,6 +62,7 @@ class State:
     roots: list[int]
     drafts: torch.Tensor | None  # [B, K * width]
     offsets: list[int]  # answer position of each root
+    nan_nodes: list[int]  # so far in each row's answer
 
     @torch.inference_mode()
     def drop_rows(self, dropped: Sequence[int]) -> list[int]:
@@ -66,13 +71,14 @@ class State:
         self.prompt_ids = [self.prompt_ids[row] for row in order]
         self.roots = [self.roots[row] for row in order]
         self.offsets = [self.offsets[row] for row in order]
+        self.nan_nodes = [self.nan_nodes[row] for row in order]
         if self.drafts is not None:
             self.drafts = self.drafts[order]
         return order
 
 
 class Engine:
-    """Decodes with one tree. Greedy at temperature 0, else sampled with position-keyed noise.
+    """Decodes with one tree under an acceptance rule; sampling's noise is keyed by seed, prompt and position.
 
     Errors: MismatchError when the tree is deeper than the heads or wider than the vocabulary; InputError for
     prompts that do not fit the model.
@@ -84,7 +90,7 @@ class Engine:
         heads: MedusaHeads | None = None,
         tree: Tree = ROOT,
         *,
-        temperature: float = 0.0,
+        rule: Rule = GREEDY,
         seed: int = 0,
     ) -> None:
         self.backbone = backbone
@@ -92,8 +98,8 @@ class Engine:
         self.buffers = TreeBuffers.build(
             tree, heads.heads if heads else 0, backbone.vocabulary, backbone.device
         )
-        self.temperature = temperature
-        self.noise = PositionNoise(seed, backbone.vocabulary) if temperature > 0 else None
+        self.rule = rule
+        self.noise = PositionNoise(seed, backbone.vocabulary) if rule.noisy else None
         self._tree_mask = backbone.additive(self.buffers.visible)
         self._long_mask, self._mask_past = (
             self._tree_mask[None, None],
@@ -121,6 +127,7 @@ class Engine:
                 now = time.perf_counter() - started
                 for row in finished:
                     answers[active[row]].seconds = now
+                    answers[active[row]].nan_nodes = state.nan_nodes[row]
                 active = [active[row] for row in state.drop_rows(finished)]
         return answers
 
@@ -145,17 +152,19 @@ class Engine:
         state.cache.reserve(len(prompt) + max_new_tokens + self.buffers.tree.size)
         hidden = self.backbone.prefill(prompt, state.cache, row)
         fresh = self.begin(state.cache, hidden[None], [prompt_id])
-        state.prompt_ids[row], state.roots[row], state.offsets[row] = prompt_id, fresh.roots[0], 0
+        state.prompt_ids[row], state.roots[row] = prompt_id, fresh.roots[0]
+        state.offsets[row] = state.nan_nodes[row] = 0
         if state.drafts is not None and fresh.drafts is not None:
             state.drafts[row] = fresh.drafts[0]
 
     @torch.inference_mode()
     def begin(self, cache: TreeCache, hidden: torch.Tensor, prompt_ids: Sequence[str]) -> State:
         """The state before the first step, from a filled cache and each prompt's last hidden state [B, H]."""
-        state = State(cache, list(prompt_ids), [], None, [-1] * len(prompt_ids))
-        drawn = self._draw(self.backbone.logits(hidden)[:, None], state)
-        state.roots = drawn[:, 0].tolist()
-        state.offsets = [0] * len(prompt_ids)
+        count = len(prompt_ids)
+        state = State(cache, list(prompt_ids), [], None, [-1] * count, [0] * count)
+        logits = self.backbone.logits(hidden)[:, None]
+        state.roots = self.rule.draw(logits, self._noise(logits, state))[:, 0].tolist()
+        state.offsets = [0] * count
         if self.heads is not None:
             state.drafts = self._drafts(self.heads(hidden))
         return state
@@ -174,14 +183,11 @@ class Engine:
         hidden = self.backbone.verify(tokens, positions, mask, state.cache)
         logits = self.backbone.logits(hidden)
         mark("verify")
-        drawn_rows = self._draw(logits, state).tolist()
-        token_rows = tokens.tolist()
-        paths = [
-            follow(self.buffers.children, row, drawn)
-            for row, drawn in zip(token_rows, drawn_rows, strict=True)
-        ]
+        paths, state.roots, nan_nodes = self.rule.accept(
+            self.buffers, tokens, logits, self._noise(logits, state)
+        )
         state.cache.commit(paths)
-        state.roots = [drawn[path[-1]] for drawn, path in zip(drawn_rows, paths, strict=True)]
+        state.nan_nodes = [before + new for before, new in zip(state.nan_nodes, nan_nodes, strict=True)]
         state.offsets = [offset + len(path) for offset, path in zip(state.offsets, paths, strict=True)]
         if self.heads is not None:
             last = torch.stack([hidden[b, path[-1]] for b, path in enumerate(paths)])
@@ -190,7 +196,7 @@ class Engine:
             mark("heads")
             state.drafts = self._drafts(head_logits)
         mark("accept")
-        return [[row[node] for node in path] for row, path in zip(token_rows, paths, strict=True)]
+        return [[row[node] for node in path] for row, path in zip(tokens.tolist(), paths, strict=True)]
 
     def limit(self, prompt: Sequence[int], name: str, max_new_tokens: int) -> int:
         """How many tokens this prompt's answer may have; InputError for a prompt that cannot be decoded."""
@@ -231,10 +237,10 @@ class Engine:
         columns = torch.arange(mask.shape[-1], device=mask.device)
         return mask + self.backbone.additive((columns < lengths) | (columns >= start))
 
-    def _draw(self, logits: torch.Tensor, state: State) -> torch.Tensor:
-        """[B, n, V] -> [B, n]: the next token at each node; all nodes of a depth share their position's noise."""
+    def _noise(self, logits: torch.Tensor, state: State) -> torch.Tensor | None:
+        """For logits [B, n, V], as much noise: all nodes of a depth share their position's."""
         if self.noise is None:
-            return draw(logits)
+            return None
         depths = self.buffers.depths[: logits.shape[1]]
         count = int(depths[-1]) + 1
         noise = torch.stack(
@@ -243,7 +249,7 @@ class Engine:
                 for name, offset in zip(state.prompt_ids, state.offsets, strict=True)
             ]
         )  # [B, depths, V]
-        return draw(logits, self.temperature, noise.to(logits.device)[:, depths])
+        return noise.to(logits.device)[:, depths]
 
     def _drafts(self, head_logits: torch.Tensor) -> torch.Tensor:
         """[K, B, V] -> [B, K * width]: the best ids of each head."""

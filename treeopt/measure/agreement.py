@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from treeopt.decode import PositionNoise
+from treeopt.decode import GREEDY, PositionNoise, Sampled
 from treeopt.measure.encode import EncodedPrompt
 from treeopt.model.backbone import Backbone
 
@@ -35,18 +35,21 @@ def first_divergence(
     prompt: EncodedPrompt,
     plain: Sequence[int],
     other: Sequence[int],
-    temperature: float = 0.0,
+    rule: Sampled = GREEDY,
     noise: PositionNoise | None = None,
 ) -> Divergence | None:
-    """None where the answers agree; else the first position that differs and the margin of plain decoding there."""
+    """None where the answers agree; else the first position that differs and the margin of plain decoding there.
+
+    The margin is how far apart the two best scores lie, or how near the filters are to keeping other tokens.
+    """
     if list(plain) == list(other):
         return None
     pairs = zip(plain, other, strict=False)
     position = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(plain), len(other)))
     with torch.inference_mode():
         ids = torch.tensor([[*prompt.ids, *plain[:position]]], device=backbone.device)
-        scores = backbone.logits(backbone.states(ids, use_cache=False)[0, -1]).float()
-        if noise is not None:
-            scores = scores / temperature + torch.from_numpy(noise.row(prompt.id, position)).to(scores.device)
-        best = scores.topk(2).values
-    return Divergence(prompt.id, position, float(best[0] - best[1]))
+        logits = backbone.logits(backbone.states(ids, use_cache=False)[0, -1]).float()
+        row = None if noise is None else torch.from_numpy(noise.row(prompt.id, position)).to(logits.device)
+        best = rule.scores(logits, row).topk(2).values
+        margin = min(float(best[0] - best[1]), rule.edge(logits))
+    return Divergence(prompt.id, position, margin)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from treeopt.decode import Answer, Engine, PositionNoise
+from treeopt.decode import GREEDY, Answer, Engine, PositionNoise, Rule, Sampled
 from treeopt.measure.agreement import Divergence, first_divergence
 from treeopt.measure.encode import EncodedPrompt
 from treeopt.model.backbone import Backbone
@@ -24,12 +24,16 @@ PLAIN, HF_GENERATE = "plain", "hf_generate"
 
 @dataclass
 class Run:
-    """One method over all prompts: the tree's name (or plain, hf_generate), its answers, and where they diverged."""
+    """One method over all prompts: the tree's name (or plain, hf_generate), its answers, and where they diverged.
+
+    compared: False where texts are not plain decoding's by design, so that no divergence says anything.
+    """
 
     name: str
     tree: Tree
     answers: list[Answer] = field(default_factory=list)
     divergences: list[Divergence] = field(default_factory=list)
+    compared: bool = True
 
     @property
     def steps(self) -> int:
@@ -70,22 +74,29 @@ def evaluate(
     prompts: Sequence[EncodedPrompt],
     *,
     max_new_tokens: int,
-    temperature: float = 0.0,
+    rule: Rule = GREEDY,
     seed: int = 0,
     hf_generate: bool = True,
 ) -> list[Run]:
-    """Decode all prompts, one at a time, plainly, with transformers' `generate` and with each tree."""
-    engines = {PLAIN: Engine(backbone, temperature=temperature, seed=seed)}
+    """Decode all prompts, one at a time, plainly, with transformers' `generate` and with each tree.
+
+    Plain decoding is greedy beside typical acceptance, whose texts are their own and so not compared.
+    """
+    plain_rule = rule.plain
+    engines = {PLAIN: Engine(backbone, rule=plain_rule, seed=seed)}
     for name, tree in trees.items():
-        engines[name] = Engine(backbone, heads, tree, temperature=temperature, seed=seed)
+        engines[name] = Engine(backbone, heads, tree, rule=rule, seed=seed)
     methods: dict[str, Any] = {
         name: lambda p, engine=engine: engine.decode([p.ids], [p.id], max_new_tokens)[0]
         for name, engine in engines.items()
     }
     if hf_generate:
-        noise = PositionNoise(seed, backbone.vocabulary) if temperature > 0 else None
-        methods[HF_GENERATE] = lambda p: _with_transformers(backbone, p, max_new_tokens, temperature, noise)
-    runs = {name: Run(name, trees.get(name, ROOT)) for name in methods}
+        noise = PositionNoise(seed, backbone.vocabulary) if plain_rule.noisy else None
+        methods[HF_GENERATE] = lambda p: _with_transformers(backbone, p, max_new_tokens, plain_rule, noise)
+    runs = {
+        name: Run(name, trees.get(name, ROOT), compared=name not in trees or rule == plain_rule)
+        for name in methods
+    }
     order = list(methods)
     for name in order:  # one untimed answer each: lazy set-up of kernels and allocators is nobody's latency
         methods[name](prompts[0])
@@ -94,9 +105,9 @@ def evaluate(
         for name in order[turn:] + order[:turn]:
             runs[name].answers.append(methods[name](prompt))
         plain = runs[PLAIN].answers[-1].tokens
-        for run in runs.values():
+        for run in (run for run in runs.values() if run.compared):
             found = first_divergence(
-                backbone, prompt, plain, run.answers[-1].tokens, temperature, engines[PLAIN].noise
+                backbone, prompt, plain, run.answers[-1].tokens, plain_rule, engines[PLAIN].noise
             )
             if found is not None:
                 run.divergences.append(found)
@@ -107,7 +118,7 @@ def _with_transformers(
     backbone: Backbone,
     prompt: EncodedPrompt,
     max_new_tokens: int,
-    temperature: float,
+    rule: Sampled,
     noise: PositionNoise | None,
 ) -> Answer:
     """The same answer by transformers' own loop, its seconds scaled from n - 1 steps to n.
@@ -120,7 +131,7 @@ def _with_transformers(
 
         def adjust(scores: torch.Tensor, position: int) -> torch.Tensor:
             row = torch.from_numpy(noise.row(prompt.id, position)).to(scores.device)
-            return scores.float() / temperature + row
+            return rule.scores(scores, row)
 
     tokens, times = timed_generate(backbone, prompt.ids, limit, adjust)
     seconds = (times[-1] - times[0]) * len(tokens) / max(len(times) - 1, 1)

@@ -2,14 +2,14 @@
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from treeopt.artifact import provenance
-from treeopt.decode import Engine, Request, decode_queue
+from treeopt.decode import GREEDY, Engine, Request, Sampled, decode_queue
 from treeopt.errors import InputError, MismatchError
 from treeopt.measure.encode import EncodedPrompt
 from treeopt.measure.generations import Generation, GenerationsFile, turn_key
@@ -22,7 +22,7 @@ def generate(
     path: Path,
     *,
     max_new_tokens: int,
-    temperature: float = 0.0,
+    rule: Sampled = GREEDY,
     seed: int = 0,
     batch_size: int = 16,
     **facts: Any,
@@ -42,7 +42,8 @@ def generate(
         model_sha256=backbone.sha256,
         dtype=backbone.dtype_name,
         device=str(backbone.device),
-        temperature=temperature,
+        acceptance=rule.name,
+        **asdict(rule),
         seed=seed,
         max_new_tokens=max_new_tokens,
         **facts,
@@ -52,7 +53,7 @@ def generate(
         twice = next(key for key, count in Counter(keys).items() if count > 1)
         raise InputError(f"two prompts, or a prompt and a later turn, are called {twice!r}; rename one")
     file = GenerationsFile(path, origin, vocabulary=backbone.vocabulary, end_tokens=backbone.end_tokens)
-    engine = Engine(backbone, temperature=temperature, seed=seed)
+    engine = Engine(backbone, rule=rule, seed=seed)
     asked = {prompt.id: prompt for prompt in prompts}
     first = {
         prompt.id: turn for prompt in prompts if (turn := _next_turn(backbone, prompt, file)) is not None

@@ -15,7 +15,9 @@ from treeopt.measure.prompts import HALF_SURROGATE
 from treeopt.search.split import ALL, half_of
 
 ENDED = ("eos", "limit")
-MUST_MATCH = ("model_sha256", "template", "temperature", "seed", "max_new_tokens")
+MUST_MATCH = ("model_sha256", "template", "temperature", "top_p", "top_k", "seed", "max_new_tokens")
+UNFILTERED = {"top_p": 1.0, "top_k": 0}
+"""What answers were made with whose provenance is older than these settings."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,9 @@ def read_provenance(path: Path) -> dict[str, Any]:
     if not meta.is_file():
         return {}
     provenance = read_json(meta, "generations").get("provenance", {})
-    return dict(provenance) if isinstance(provenance, dict) else {}
+    if not isinstance(provenance, dict) or not provenance:
+        return {}
+    return UNFILTERED | provenance
 
 
 class GenerationsFile:

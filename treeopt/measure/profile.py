@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from treeopt.decode import Engine, State
+from treeopt.decode import GREEDY, Engine, Rule, State
 from treeopt.errors import InputError
 from treeopt.model.backbone import Backbone
 from treeopt.model.cache import TreeCache
@@ -49,20 +49,20 @@ def profile(
     sizes: Sequence[int] = SIZES,
     repeats: int = 30,
     refine: bool = True,
-    temperature: float = 0.0,
+    rule: Rule = GREEDY,
     seed: int = 0,
 ) -> list[Row]:
     """Samples of every size at each batch and context: rows of batch, context, tokens, part and latency_ms.
 
     `sizes` count the root; size 1 is plain decoding, without heads. With `refine`, sizes are added between
-    neighbours whose medians differ by more than a tenth, until they are adjacent or alike. Sampling, at a
-    `temperature` above 0, is part of a step.
+    neighbours whose medians differ by more than a tenth, until they are adjacent or alike. Drawing
+    and accepting by `rule` is part of a step.
     Errors: InputError when a context and its tree do not fit the model.
     """
     rows: list[Row] = []
     for batch in batches:
         for context in contexts:
-            bench = _Bench(backbone, heads, batch, context, max(sizes), temperature, seed)
+            bench = _Bench(backbone, heads, batch, context, max(sizes), rule, seed)
             wanted = sorted(set(sizes))
             while wanted:
                 rows += bench.time(wanted, repeats)
@@ -80,7 +80,7 @@ class _Bench:
         batch: int,
         context: int,
         largest: int,
-        temperature: float,
+        rule: Rule,
         seed: int,
     ):
         if context + heads.heads >= backbone.context_limit:
@@ -88,7 +88,7 @@ class _Bench:
                 f"--context {context}: {backbone.name} takes {backbone.context_limit} tokens in all; name a smaller one"
             )
         self.backbone, self.heads, self.batch, self.context = backbone, heads, batch, context
-        self.temperature = temperature
+        self.rule = rule
         self.random = random.Random(seed)
         self.names = [f"profile-{row}" for row in range(batch)]
         prompt = [self.random.randrange(backbone.vocabulary) for _ in range(context)]
@@ -102,7 +102,7 @@ class _Bench:
         """At least `repeats` steps of every size, some in a row, the sizes in a new random order each round."""
         for size in sizes:
             tree = typical_tree(self.heads.heads, size)
-            self.engines[size] = Engine(self.backbone, self.heads, tree, temperature=self.temperature)
+            self.engines[size] = Engine(self.backbone, self.heads, tree, rule=self.rule)
             for _ in range(WARM_UP):
                 self._stretch(size)
         rows: list[Row] = []

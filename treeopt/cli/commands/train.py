@@ -223,6 +223,8 @@ def medusa2(
     new = RunDirectory(directory)
     where = {"adapter": str(new.adapter)} if adapter["lora"] else {"model": str(directory / "model")}
     asked = {"prompts": decoding.prompts, "template": decoding.template, "temperature": decoding.temperature}
+    if decoding.top_p < 1 or decoding.top_k > 0:
+        asked |= {"top-p": decoding.top_p, "top-k": decoding.top_k}
     asked |= {"max-new-tokens": decoding.max_new_tokens}  # the new run has no answers yet to take these from
     prompts = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
     _tell(training, as_json, file, source, new, where, *prompts)

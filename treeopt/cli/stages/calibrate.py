@@ -22,7 +22,17 @@ from treeopt.search.ranks import UNKNOWN, RankTable
 LOOPING = 0.4
 """Median share of repeated 4-grams above which heads look better than they are."""
 
-SETTINGS = ("template", "max_new_tokens", "temperature", "seed", "prompt_file", "prompts_sha256")
+SETTINGS = (
+    "template",
+    "max_new_tokens",
+    "acceptance",
+    "temperature",
+    "top_p",
+    "top_k",
+    "seed",
+    "prompt_file",
+    "prompts_sha256",
+)
 SAME = ("model_sha256", "heads_sha256", "generations_sha256", "dtype")
 
 

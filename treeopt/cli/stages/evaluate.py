@@ -57,7 +57,7 @@ def make_evaluation(
         trees,
         prompts,
         max_new_tokens=decoding.max_new_tokens,
-        temperature=decoding.temperature,
+        rule=decoding.rule(),
         seed=decoding.seed,
         hf_generate=hf_generate,
     )
@@ -102,20 +102,29 @@ def _record(run: Run, plain: Run, prompts: Sequence[EncodedPrompt]) -> dict[str,
         rate, plain_rate = (_rate([each.answers[i] for i in chosen]) for each in (run, plain))
         part |= {"tokens_per_s": rate, "speedup": rate / plain_rate}
     overhead = run.step_ms / plain.step_ms
-    return record | {
+    record |= {
         "tokens_per_s": run.tokens_per_s,
         "overhead": overhead,
         "speedup": run.tokens_per_step / overhead,
+    }
+    if not run.compared:
+        return record | {"nan_nodes": sum(answer.nan_nodes for answer in run.answers)}
+    return record | {
         "identical_to_plain": not run.divergences,
         "divergences": [asdict(found) | {"excused": found.excused} for found in run.divergences],
     }
 
 
 def report_divergences(content: Mapping[str, Any]) -> None:
-    """A line for every answer that is not plain decoding's: a warning where rounding in float32 does not explain it."""
+    """A line for every answer that is not plain decoding's: a warning where rounding in float32 does not explain it.
+
+    Runs of typical acceptance, whose texts are their own, have a warning where they met NaN.
+    """
     dtype = content["provenance"]["dtype"]
     for run in content["runs"]:
-        for found in run["divergences"]:
+        if run.get("nan_nodes"):
+            warn(f"{run['name']}: {run['nan_nodes']} nodes rejected, as their logits held NaN")
+        for found in run["divergences"] or ():
             where = f"{run['name']}: answer {found['id']} differs from plain decoding at token {found['position']}"
             margin = f"the two best scores lie {found['margin']:.1e} apart there"
             if found["excused"]:
@@ -131,11 +140,11 @@ def _rate(answers: Sequence[Answer]) -> float:
 
 
 def _compare_with_ranks(session: Session, origin: Mapping[str, Any]) -> None:
-    """Refuse other models and heads than calibrated; warn of another number format or temperature."""
+    """Refuse other models and heads than calibrated; warn of another number format or other sampling."""
     path = session.run.ranks
     ranks = load_arrays(path, "ranks")[1].get("provenance", {})
     require_match(str(path), ranks, "the model and heads to evaluate", origin)
-    for name in ("dtype", "temperature"):
+    for name in ("dtype", "temperature", "top_p", "top_k"):
         if name in ranks and ranks[name] != origin[name]:
             warn(f"{path}: calibrated with {name} {ranks[name]}, evaluated with {origin[name]}")
 

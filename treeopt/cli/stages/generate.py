@@ -16,8 +16,9 @@ def ensure_generations(
 
     A file made elsewhere, which has no provenance beside it, is taken as it is; with `required`, when making
     answers is what was asked for, it is refused. MismatchError for answers of another model, or made with other
-    settings.
+    settings; InputError for typical acceptance.
     """
+    rule = decoding.sampling()
     path, backbone = session.run.generations, session.backbone
     if path.is_file() and not read_provenance(path):
         if required:
@@ -41,7 +42,7 @@ def ensure_generations(
         prompts,
         path,
         max_new_tokens=decoding.max_new_tokens,
-        temperature=decoding.temperature,
+        rule=rule,
         seed=decoding.seed,
         batch_size=batch_size,
         **apart,

@@ -1,11 +1,13 @@
 """Latency of decoding steps for a run, at the contexts that its answers have."""
 
 from collections.abc import Sequence
+from dataclasses import asdict, fields
 
 from treeopt.artifact import load_arrays, provenance, require_match
 from treeopt.cli.output import note, warn
 from treeopt.cli.run import RunDirectory, require_writable
 from treeopt.cli.session import Session
+from treeopt.decode import Sampled
 from treeopt.measure.generations import read_generations, read_provenance
 from treeopt.measure.profile import SIZES, profile
 from treeopt.search.latency import LatencyProfile
@@ -42,8 +44,9 @@ def make_profile(
     """
     run = session.run
     require_writable(run.latency)
-    temperature = read_provenance(run.generations).get("temperature", 0.0)
-    origin = provenance(**session.facts(), repeats=repeats, temperature=temperature)
+    asked = read_provenance(run.generations)
+    rule = Sampled(**{field.name: asked[field.name] for field in fields(Sampled) if field.name in asked})
+    origin = provenance(**session.facts(), repeats=repeats, **asdict(rule))
     _require_same_ranks(session)
     before = LatencyProfile.read(run.latency) if sizes and run.latency.is_file() else None
     if before is not None:
@@ -62,7 +65,7 @@ def make_profile(
         sizes=sorted({1, *sizes}) if sizes else SIZES,
         repeats=repeats,
         refine=not sizes,
-        temperature=temperature,
+        rule=rule,
         seed=seed,
     )
     made = LatencyProfile.from_rows(rows, provenance=origin)

@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 
 from treeopt.cli.stages.grow import derived
+from treeopt.errors import InputError
 from treeopt.search.rank_files import read_ranks
 from treeopt.search.replay import Replay, replay_all
 from treeopt.tree import Tree
 
 
 def replay_trees(ranks: Path, trees: Mapping[str, Tree], split: str) -> dict[str, Any]:
-    """`runs` of all trees on one half of a rank table's answers."""
+    """`runs` of all trees on one half of a rank table's answers; InputError where their text depends on a tree."""
     half = read_ranks(ranks).split(split)
+    if half.provenance.get("acceptance") == "typical":
+        raise InputError(
+            f"{ranks}: of answers made with typical acceptance, whose text depends on the tree; replay does not apply"
+        )
     replays = replay_all(half, list(trees.values()))
     runs = [run_record(name, replayed) for name, replayed in zip(trees, replays, strict=True)]
     return {
