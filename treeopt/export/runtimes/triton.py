@@ -31,14 +31,13 @@ def render(tree: Tree, provenance: Mapping[str, Any], heads: int) -> dict[str, s
 
 def read(text: str, where: str) -> dict[str, Listing] | None:
     """The choices of a config.pbtxt, of arguments to fill_template.py, or the string alone."""
-    if found := _PARAMETER.search(text):
-        choices = found[1]
-    elif found := _TEMPLATE.search(text):
-        choices = found[1].replace("\\,", ",")
-    elif found := _BARE.fullmatch(text):
-        choices = found[1]
-    else:
+    found = _PARAMETER.findall(text) or [line.replace("\\,", ",") for line in _TEMPLATE.findall(text)]
+    found = found or [bare[1] for bare in [_BARE.fullmatch(text)] if bare]
+    if not found:
         return None
+    if len(found) > 1:
+        raise InputError(f"{where}: has medusa_choices {len(found)} times; leave one")
+    [choices] = found
     paths = json_value(f"[{choices.replace('{', '[').replace('}', ']')}]")
     if not isinstance(paths, list):
         raise InputError(

@@ -49,10 +49,12 @@ def read(text: str, where: str) -> dict[str, Listing] | None:
     lines = [(n, line) for n, line in lines if line and not line.startswith("#")]
     if lines and lines[0][1].startswith("- "):
         return {"": Listing([_yaml(line, f"{where} line {n}") for n, line in lines], where)}
-    for n, line in lines if all(line.startswith("--") for _, line in lines) else ():
-        if found := _ARGUMENT.fullmatch(line):
-            return {"": Listing(json_value(found["list"]), f"{where} line {n}")}
-    return None
+    if not all(line.startswith("--") for _, line in lines):
+        return None
+    found = [(n, match["list"]) for n, line in lines if (match := _ARGUMENT.fullmatch(line))]
+    if len(found) > 1:
+        raise InputError(f"{where}: has --medusa_choices {len(found)} times; leave one")
+    return {"": Listing(json_value(found[0][1]), f"{where} line {found[0][0]}")} if found else None
 
 
 def _yaml(line: str, where: str) -> Any:
