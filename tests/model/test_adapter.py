@@ -237,7 +237,7 @@ def test_an_adapter_of_other_weights_is_refused_by_name(saved):
 
 def test_a_quantised_model_is_refused_with_the_reason(saved):
     model = tiny.random_model()
-    model.is_quantized = True
+    model.register_buffer("qweight", torch.zeros(1, dtype=torch.int32))
     with pytest.raises(UnsupportedError, match=r"quantised, and merging .* would round the adapter away"):
         load(saved, model)
 

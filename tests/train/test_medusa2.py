@@ -171,7 +171,7 @@ def test_a_quantised_backbone_is_refused_with_the_reason(
     lora, self_distill, device, reason, tmp_path, monkeypatch
 ):
     model = fresh()
-    model.model.is_quantized = True
+    model.model.register_buffer("qweight", torch.zeros(1, dtype=torch.int32))
     monkeypatch.setattr(Backbone, "device", torch.device(device))
     with pytest.raises(UnsupportedError, match=f"llama: {reason}"):
         medusa2(model, RAGGED, tmp_path / "training", lora=lora, self_distill=self_distill)

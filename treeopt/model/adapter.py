@@ -19,7 +19,7 @@ from transformers.pytorch_utils import Conv1D
 from treeopt.artifact import read_json, sha256_bytes, sha256_file, write_json
 from treeopt.errors import InputError, MismatchError, UnsupportedError
 from treeopt.model.checkpoints import checked, read_tensors, some_of
-from treeopt.model.sources import Loaded
+from treeopt.model.sources import Loaded, is_quantised
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -93,7 +93,7 @@ def merge_adapter(loaded: Loaded, directory: str | Path) -> Loaded:
     other weights, by the hash that `save_adapter` recorded; UnsupportedError for a quantised model.
     """
     directory, model = Path(directory), loaded.model
-    if getattr(model, "is_quantized", False):
+    if is_quantised(model):
         raise UnsupportedError(
             f"{loaded.name}: is quantised, and merging {directory} would round the adapter away; name the model"
             " before its quantisation"

@@ -19,7 +19,14 @@ from treeopt.model.attention import NAME as GROUPED_ATTENTION
 from treeopt.model.attention import stack_mask
 from treeopt.model.cache import CacheProbe, CacheShape, TreeCache
 from treeopt.model.packed import pack
-from treeopt.model.sources import Loaded, Quantisation, load_source, random_weights, require_full_attention
+from treeopt.model.sources import (
+    Loaded,
+    Quantisation,
+    is_quantised,
+    load_source,
+    random_weights,
+    require_full_attention,
+)
 
 PREFILL_CHUNK = 512  # prompt tokens of one forward pass; bounds the mask's memory
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -230,7 +237,7 @@ class Backbone:
         expected = self.model(input_ids=paths).logits[:, -1]
         scale = float(expected.abs().max())
         worst = float((siblings - expected).abs().max())
-        exact = not getattr(self.model, "is_quantized", False)
+        exact = not is_quantised(self.model)
         tolerance = SELF_TEST_TOLERANCE.get(self.dtype, LOOSE) if exact else LOOSE
         if not worst <= tolerance * max(scale, 1e-6):
             raise UnsupportedError(

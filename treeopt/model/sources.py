@@ -75,9 +75,18 @@ def load_source(
             f"{path}: {len(missing)} weights are missing, such as {missing[0]}; get the whole model"
         )
     name = "demo" if source is None else path.stem if gguf else path.name
-    if not getattr(model, "is_quantized", False):
+    if not is_quantised(model):
         model = model.to(device)
     return Loaded(model.eval(), _tokenizer(directory, gguf), name, sha256)
+
+
+def is_quantised(model: torch.nn.Module) -> bool:
+    """Whether weights are kept rounded to integers, as bitsandbytes, GPTQ or AWQ do.
+
+    transformers' own flag is not asked: it also says so of a GGUF file, whose weights are floats once loaded.
+    """
+    integers = any(not weight.is_floating_point() for weight in model.parameters())
+    return integers or any(name.endswith("qweight") for name, _ in model.named_buffers())
 
 
 def random_weights(config_file: Path, *, device: str, dtype: torch.dtype, seed: int = 0) -> Loaded:

@@ -10,6 +10,7 @@ from treeopt.errors import InputError
 from treeopt.measure.generations import Generation
 from treeopt.model.backbone import Backbone
 from treeopt.model.heads import MedusaHeads
+from treeopt.model.sources import is_quantised
 from treeopt.train.data import Answers, Split, split_answers
 from treeopt.train.module import HeadsOnBackbone
 from treeopt.train.processes import is_main_process, world_size
@@ -80,7 +81,7 @@ def prepare(
         "model": backbone.name,
         "model_sha256": backbone.sha256,
         "dtype": backbone.dtype_name,
-        "quantised": bool(getattr(backbone.model, "is_quantized", False)),
+        "quantised": is_quantised(backbone.model),
         "answers": len(split.train),
         "held_out_answers": len(split.held_out),
         "skipped_answers": split.skipped,

@@ -12,6 +12,7 @@ from treeopt.measure.generations import Generation
 from treeopt.model.adapter import attach_lora
 from treeopt.model.backbone import Backbone
 from treeopt.model.heads import MedusaHeads
+from treeopt.model.sources import is_quantised
 from treeopt.train.data import Answers
 from treeopt.train.medusa1 import HeadSettings, finished, new_heads, prepare, warm_up
 from treeopt.train.module import HeadsOnBackbone
@@ -91,7 +92,7 @@ def _require_trainable(backbone: Backbone, lora: LoraSettings | None, *, self_di
         raise InputError(
             "--self-distill needs an adapter, which is switched off to be the teacher; drop --full"
         )
-    quantised = getattr(backbone.model, "is_quantized", False)
+    quantised = is_quantised(backbone.model)
     if quantised and self_distill:
         raise UnsupportedError(
             f"{backbone.name}: quantised, so the teacher would be the rounded model and the student be drawn to its"

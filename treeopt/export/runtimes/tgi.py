@@ -9,7 +9,7 @@ from treeopt.export.limits import Limits
 from treeopt.export.listing import Listing, chain_listing, comments
 from treeopt.tree import Tree
 
-_ARGUMENT = re.compile(r"(?:^\s*#.*\n|^\s*\n)*^\s*--speculate[= ](\d{1,4})\s*", re.MULTILINE)
+_ARGUMENT = re.compile(r"--speculate[= ](\d{1,4})")
 
 
 def render(tree: Tree, provenance: Mapping[str, Any], heads: int) -> dict[str, str]:
@@ -19,7 +19,9 @@ def render(tree: Tree, provenance: Mapping[str, Any], heads: int) -> dict[str, s
 
 def read(text: str, where: str) -> dict[str, Listing] | None:
     """The chain of a file that holds the argument alone, and comments."""
-    found = _ARGUMENT.fullmatch(text)
+    lines = (line.strip() for line in text.splitlines())
+    said = [line for line in lines if line and not line.startswith("#")]
+    found = _ARGUMENT.fullmatch(said[0]) if len(said) == 1 else None
     return chain_listing(int(found[1]), f"{where} --speculate") if found else None
 
 

@@ -13,7 +13,7 @@ from treeopt.tree import Tree
 
 _PARAMETER = re.compile(r'key:\s*"medusa_choices"\s*value:\s*\{\s*string_value:\s*"([^"]*)"')
 _TEMPLATE = re.compile(r"^(?:\S*,)?medusa_choices:(.*)$", re.MULTILINE)
-_BARE = re.compile(r"\s*(\{\s*\d.*\})\s*", re.DOTALL)
+_BARE = re.compile(r"(\{\s*\d.*\})", re.DOTALL)
 REPLACED = 'does not parse, so mc_sim_7b_63 is used in its place, with a warning that says "not specified"'
 
 
@@ -32,7 +32,7 @@ def render(tree: Tree, provenance: Mapping[str, Any], heads: int) -> dict[str, s
 def read(text: str, where: str) -> dict[str, Listing] | None:
     """The choices of a config.pbtxt, of arguments to fill_template.py, or the string alone."""
     found = _PARAMETER.findall(text) or [line.replace("\\,", ",") for line in _TEMPLATE.findall(text)]
-    found = found or [bare[1] for bare in [_BARE.fullmatch(text)] if bare]
+    found = found or [bare[1] for bare in [_BARE.fullmatch(text.strip())] if bare]
     if not found:
         return None
     if len(found) > 1:
