@@ -13,7 +13,7 @@ from treeopt.model.heads import MedusaHeads
 from treeopt.model.sources import is_quantised
 from treeopt.train.data import Answers, Split, split_answers
 from treeopt.train.module import HeadsOnBackbone
-from treeopt.train.processes import is_main_process, world_size
+from treeopt.train.processes import is_main_process, part, world_size
 from treeopt.train.run import claim, fit
 from treeopt.train.states_file import StatesFile, answers_sha256
 from treeopt.train.trainer import LoopSettings
@@ -54,6 +54,7 @@ def train_medusa1(
     split = prepare(backbone, generations, shape, loop, directory, settings, overwrite=overwrite)
     heads = new_heads(backbone, shape)
     warm_up(backbone, heads, split, loop, directory, precompute=precompute, stage="medusa1")
+    part()
     return finished(heads, backbone)
 
 

@@ -16,7 +16,7 @@ from treeopt.model.sources import is_quantised
 from treeopt.train.data import Answers
 from treeopt.train.medusa1 import HeadSettings, finished, new_heads, prepare, warm_up
 from treeopt.train.module import HeadsOnBackbone
-from treeopt.train.processes import world_size
+from treeopt.train.processes import part, world_size
 from treeopt.train.run import fit
 from treeopt.train.trainer import LoopSettings
 
@@ -82,6 +82,7 @@ def train_medusa2(
         stage="joint",
         device=backbone.device,
     )
+    part()
     backbone.model.requires_grad_(False).eval()
     return finished(heads, backbone), adapter
 

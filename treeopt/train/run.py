@@ -15,7 +15,7 @@ from treeopt.errors import InputError, MismatchError
 from treeopt.train.callbacks import Tally
 from treeopt.train.data import Answers
 from treeopt.train.module import HeadsOnBackbone
-from treeopt.train.processes import is_main_process
+from treeopt.train.processes import is_main_process, part
 from treeopt.train.trainer import HeadTrainer, LoopSettings
 
 
@@ -45,6 +45,7 @@ def fit(
         if judges and not trainer.interrupts.seen and not _is_judged(log, stage, step):
             trainer.evaluate()  # as a second Ctrl-C, or a crash, came behind the last step
     if trainer.interrupts.seen:
+        part()
         raise KeyboardInterrupt
     if not all(bool(torch.isfinite(p).all()) for p in module.parameters() if p.requires_grad):
         raise InputError(f"step {step} left weights that are no finite numbers; lower --learning-rate")
