@@ -4,12 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from treeopt.search.choice import Choice
 from treeopt.search.grow import Growth
 from treeopt.search.latency import LatencyProfile
-from treeopt.view.tables import curve_table, table
+from treeopt.view.tables import curve_table, latency_cells, table
 from treeopt.view.tree import draw
 
 FITS = {
@@ -52,15 +50,7 @@ def growth_text(growth: Growth) -> str:
 
 def latency_text(profile: LatencyProfile) -> str:
     """Median, quartiles and overhead of every size at every batch and context."""
-    rows: list[list[object]] = []
-    for batch, context in profile.settings():
-        samples = {1: profile.plain_latencies(batch, context)}
-        samples |= {size: profile.latencies(batch, context, size) for size in profile.sizes(batch, context)}
-        plain = profile.plain_ms(batch, context)
-        for size, latencies in sorted(samples.items()):
-            low, median, high = np.quantile(latencies, (0.25, 0.5, 0.75)).tolist()
-            rows.append([str(batch), context, size, median, f"{low:.3f}-{high:.3f}", median / plain])
-    timed = table(["batch", "context", "N", "ms/step", "quartiles", "overhead"], rows)
+    timed = table(*latency_cells(profile))
     return "\n\n".join([_simulated(profile), timed]) if profile.simulated else timed
 
 
