@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from treeopt.cli.acceptance import ACCEPTANCE
-from treeopt.cli.parameters import Decorator, WholeNumbers, flat, gathered
+from treeopt.cli.parameters import Command, Decorator, WholeNumbers, flat, gathered
 from treeopt.cli.run import ModelOptions, RunDirectory, default_directory
 
 FILE = click.Path(path_type=Path)
@@ -197,9 +197,9 @@ context_option = click.option(
 _SIZES = WholeNumbers()
 
 
-def sizes_option(help: str) -> Decorator:
-    """--sizes, with what the command does with them."""
-    return click.option("--sizes", type=_SIZES, multiple=True, callback=flat, metavar="LIST", help=help)
+def sizes_option(help: str, callback: Command = flat) -> Decorator:
+    """--sizes, with what the command does with them, and what it does with one that is given twice."""
+    return click.option("--sizes", type=_SIZES, multiple=True, callback=callback, metavar="LIST", help=help)
 
 
 def split_option(default: str) -> Decorator:

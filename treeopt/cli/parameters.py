@@ -39,6 +39,16 @@ def flat(ctx: click.Context, param: click.Parameter, values: Sequence[tuple[int,
     return tuple(sorted({number for numbers in values for number in numbers}))
 
 
+def distinct(
+    ctx: click.Context, param: click.Parameter, values: Sequence[tuple[int, ...]]
+) -> tuple[int, ...]:
+    """Callback of repeatable WholeNumbers: all numbers given, in rising order; wrong usage where one comes twice."""
+    numbers = sorted(number for given in values for number in given)
+    if twice := sorted({number for number in numbers if numbers.count(number) > 1}):
+        raise click.BadParameter(f"{twice[0]} is there twice; give each once", ctx, param)
+    return tuple(numbers)
+
+
 def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
     """Callback of numbers: neither infinite nor NaN."""
     if value is not None and not math.isfinite(value):

@@ -11,6 +11,7 @@ from treeopt.errors import UnsupportedError
 from treeopt.export.format import Format
 from treeopt.export.limits import breaches
 from treeopt.search.choose import choose
+from treeopt.search.grow import Growth
 from treeopt.search.latency import LatencyProfile
 from treeopt.search.rank_files import read_ranks
 from treeopt.search.ranks import RankTable
@@ -84,12 +85,21 @@ def fit(run: RunDirectory, tree: Tree, format: Format, provenance: Mapping[str, 
     elif format.limits.chain:
         fitted = _best_chain(run, table, format, provenance)
     else:
-        nodes = [len(tree.choices), *filter(None, [format.limits.max_nodes])]
-        growing = _growing(provenance, format)
-        growth = from_ranks(run.ranks, min(nodes) + 1, growing=growing, **growth_limits([format], growing))
+        growth = regrow(run, tree.size, format, provenance)
         fitted = growth.tree(growth.size)
     before, after = replay_all(table.split("evaluate"), [tree, fitted])
     return Fitted(fitted, after.tokens_per_step, before.tokens_per_step, changed=fitted != tree)
+
+
+def regrow(run: RunDirectory, budget: int, format: Format, provenance: Mapping[str, Any]) -> Growth:
+    """Growth that `format` can express, from the run's calibrate half: chains for runtimes without trees.
+
+    By the estimator that the provenance names, where the limits allow.
+    """
+    growing = _growing(provenance, format)
+    most = format.limits.max_nodes
+    budget = budget if most is None else min(budget, most + 1)
+    return from_ranks(run.ranks, budget, growing=growing, **growth_limits([format], growing))
 
 
 def _best_chain(run: RunDirectory, table: RankTable, format: Format, provenance: Mapping[str, Any]) -> Tree:

@@ -13,9 +13,9 @@ FILE = "medusa_tree.json"
 
 
 def render(tree: Tree, provenance: Mapping[str, Any], heads: int) -> dict[str, str]:
-    """The list, and the arguments that go with it: the length counts the root, and no other will do."""
+    """The list, and the arguments that go with it, TREE_FILE being its path: the length counts the root, and must."""
     lengths = f"--num-medusa-heads {heads} --medusa-speculation-length {tree.size}"
-    arguments = f"--is-medusa {lengths} --medusa-tree-json {FILE}\n"
+    arguments = f"--is-medusa {lengths} --medusa-tree-json TREE_FILE\n"
     return {"": compact(tree) + "\n", ".args": arguments, **sidecar(provenance)}
 
 
