@@ -7,6 +7,7 @@ from typing import Any
 from treeopt.search.choice import Choice
 from treeopt.search.grow import Growth
 from treeopt.search.latency import LatencyProfile
+from treeopt.view.outcome import figures_cells, recommendation
 from treeopt.view.tables import curve_table, latency_cells, table
 from treeopt.view.tree import draw
 
@@ -109,35 +110,10 @@ def growth_drawing(growth: Growth) -> str:
 
 def outcome_text(choice: Choice, files: Sequence[Path], figures: Mapping[str, Any]) -> str:
     """What `optimize` found: prediction beside measurement, the recommendation in a sentence, the files to use."""
-    low_high = choice.interval
-    interval = f"{low_high[0]:.1f}-{low_high[1]:.1f}" if low_high else None
-    rows = [
-        ["predicted by the choice", figures["predicted"], interval],
-        ["replayed tokens/step over profiled latency", figures["replayed"], None],
-        ["measured", figures["measured"], None],
-        ["plain decoding, treeopt", figures["plain"], None],
-        ["plain decoding, transformers generate", figures["hf_generate"], None],
-    ]
     speedup = f"speedup of the measured over the fastest plain decoding: {figures['speedup']:.3f}"
-    compared = f"{table(['how fast', 'token/s', '95 %'], rows)}\n{speedup}"
+    compared = f"{table(*figures_cells(figures))}\n{speedup}"
     listed = "\n".join(f"choices file: {file}" for file in files if not file.name.endswith(".meta.json"))
-    return "\n\n".join(filter(None, [compared, _advice(choice, figures), listed]))
-
-
-def _advice(choice: Choice, figures: Mapping[str, Any]) -> str:
-    """The recommendation in a sentence: what was measured has the last word."""
-    where = f"at batch {choice.batch} and a context of about {choice.context} tokens"
-    if choice.choices is None:
-        return f"Decode plainly: no tree of these heads is faster on this machine, {where}."
-    if figures["speedup"] <= 1:
-        return (
-            f"Decode plainly: the tree of {choice.tokens} tokens was chosen, but measured {figures['speedup']:.2f}x the"
-            f" fastest plain decoding, {where}."
-        )
-    return (
-        f"Decode with the tree of {choice.tokens} tokens: measured {figures['speedup']:.2f}x the fastest plain"
-        f" decoding, {where}."
-    )
+    return "\n\n".join(filter(None, [compared, recommendation(choice, figures), listed]))
 
 
 def _share(cell: Mapping[str, float]) -> str:

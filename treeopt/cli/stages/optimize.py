@@ -1,6 +1,6 @@
 """The whole way through, and prediction beside measurement at its end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,10 @@ from treeopt.cli.stages.generate import discard_generations
 from treeopt.cli.stages.grow import from_ranks
 from treeopt.cli.stages.profile import make_profile, usual_context
 from treeopt.export.format import Format
-from treeopt.measure.evaluate import HF_GENERATE, PLAIN
 from treeopt.search.choose import Choice
 from treeopt.search.grow import Growth
 from treeopt.search.latency import LatencyProfile
-from treeopt.search.ranks import RankTable
-from treeopt.search.replay import replay
+from treeopt.view.outcome import figures
 
 
 @dataclass(frozen=True)
@@ -76,27 +74,6 @@ def start_over(run: RunDirectory) -> None:
     made = (run.ranks, run.partial_ranks, run.accuracy, run.growth, run.latency, run.choice, run.evaluation)
     for path in made:
         path.unlink(missing_ok=True)
-
-
-def figures(choice: Choice, judged: RankTable, evaluation: Mapping[str, Any]) -> dict[str, Any]:
-    """Predicted, replayed and measured token/s, those of both plain decoders, and the speedup over the faster one.
-
-    `replayed` is tokens per step of the evaluated prompts, by replay, over the latency that was profiled: it shares
-    its text with the measurement and its latency with the prediction.
-    """
-    rates = {run["name"]: run["tokens_per_s"] for run in evaluation["runs"]}
-    measured = next((rate for name, rate in rates.items() if name not in (PLAIN, HF_GENERATE)), rates[PLAIN])
-    fastest = max(rates[PLAIN], rates.get(HF_GENERATE, 0.0))
-    accepted = replay(judged, choice.tree).tokens_per_step
-    return {
-        "predicted": choice.tokens_per_s,
-        "predicted_interval": choice.interval,
-        "replayed": 1000 * accepted * choice.batch / choice.latency_ms,
-        "measured": measured,
-        "plain": rates[PLAIN],
-        "hf_generate": rates.get(HF_GENERATE),
-        "speedup": measured / fastest,
-    }
 
 
 def _profile(session: Session, repeats: int, seed: int) -> LatencyProfile:
