@@ -9,7 +9,8 @@ import pytest
 
 from treeopt.measure.generations import read_generations
 from treeopt.measure.prompts import read_prompts
-from treeopt.model.checkpoints import find_heads, read_config, read_tensors
+from treeopt.model.checkpoints import find_heads, read_config
+from treeopt.model.tensor_files import read_tensors
 from treeopt.search.ranks import RankTable
 
 SMOLLM2 = Path(__file__).parents[1] / "calibration" / "smollm2-135m"

@@ -17,7 +17,8 @@ from tests.cli.command_line import fail, following, run_cli, succeed, write_line
 from tests.train.samples import ctrl_c, log_of
 from treeopt.model.adapter import ORIGIN
 from treeopt.model.backbone import Backbone
-from treeopt.model.checkpoints import load_heads, read_tensors
+from treeopt.model.checkpoints import load_heads
+from treeopt.model.tensor_files import read_tensors
 from treeopt.search.rank_files import read_ranks
 
 SHORT = ["--num-heads", 2, "--epochs", 2, "--batch-size", 2, "--held-out", 0.3]

@@ -9,8 +9,9 @@ from tests.cli.command_line import fail, following, run_cli, succeed
 from tests.train.samples import log_of
 from treeopt.artifact import sha256_file
 from treeopt.errors import InputError
-from treeopt.model.checkpoints import read_tensors, save_heads
+from treeopt.model.checkpoints import save_heads
 from treeopt.model.heads import MedusaHeads
+from treeopt.model.tensor_files import read_tensors
 from treeopt.train.trainer import HeadTrainer
 
 QUICK = ["--num-heads", 2, "--epochs", 1, "--lora-rank", 2]

@@ -143,8 +143,8 @@ def test_unknown_keys_are_listed(name, tmp_path):
         ),
         ("2.0.linear.bias", torch.zeros(1), r"2\.0\.linear\.bias has shape \(1,\), expected \(32,\)"),
         ("1.1.weight", torch.zeros(50, 16), r"1\.1\.weight has shape \(50, 16\), expected \(50, 32\)"),
-        ("0.0.linear.weight", torch.zeros(()), "hidden size 1, but llama has 32"),
-        ("0.1.weight", torch.zeros(()), "LM heads over 1 ids, but llama has 50"),
+        ("0.0.linear.weight", torch.zeros(()), r"0\.0\.linear\.weight has shape \(\), expected \(1, 1\)"),
+        ("0.1.weight", torch.zeros(()), r"0\.1\.weight has shape \(\), expected \(1, 32\)"),
         ("0.0.linear.bias", torch.full((32,), torch.nan), "0.0.linear.bias holds values that are no finite"),
         (
             "0.0.linear.bias",
@@ -155,7 +155,7 @@ def test_unknown_keys_are_listed(name, tmp_path):
 )
 def test_wrong_tensors_are_named(name, tensor, message, tmp_path):
     _, tensors = saved(tmp_path, own=True)
-    with pytest.raises((InputError, MismatchError), match=message):
+    with pytest.raises(InputError, match=message):
         load_heads(write(tmp_path, tensors | {name: tensor}), tiny.backbone())
 
 

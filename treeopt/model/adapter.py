@@ -18,8 +18,9 @@ from transformers.pytorch_utils import Conv1D
 
 from treeopt.artifact import read_json, sha256_bytes, sha256_file, write_json
 from treeopt.errors import InputError, MismatchError, UnsupportedError
-from treeopt.model.checkpoints import checked, read_tensors, some_of
 from treeopt.model.sources import Loaded, is_quantised
+from treeopt.model.spellings import some_of
+from treeopt.model.tensor_files import checked, read_tensors
 
 if TYPE_CHECKING:
     from peft import PeftModel

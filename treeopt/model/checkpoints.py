@@ -1,62 +1,161 @@
-"""Medusa heads on disk, in the two layouts of the reference implementation, read strictly.
+"""Medusa heads on disk, in any layout of `layouts`, read and written strictly.
 
-Own LM heads ("v0.1"): `{h}.{l}.linear.weight`, `{h}.{l}.linear.bias` and `{h}.{L}.weight` for head h, layers l < L.
-Shared LM head ("version": "2"): the same without `{h}.{L}.weight`. `config.json` beside the file tells
-`medusa_num_heads` and `medusa_num_layers`, but published ones under-state the heads, so the keys decide.
+`config.json` beside the file counts heads and layers, but published ones under-state the heads, so the keys decide.
 """
 
 import json
-import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
-from treeopt.artifact import sha256_file
+from treeopt.artifact import load_json, write_text
 from treeopt.errors import InputError, MismatchError
 from treeopt.model.heads import MedusaHeads
+from treeopt.model.layouts import LAYOUTS, Layout, counted
+from treeopt.model.spellings import (
+    FILE_NAMES,
+    LMHead,
+    Shape,
+    Spelling,
+    recognise,
+    require_names,
+)
+from treeopt.model.tensor_files import checked, load_torch, read_tensors, sha256_of, write_tensors
 
 if TYPE_CHECKING:
     from treeopt.model.backbone import Backbone
 
-FILE_NAMES = ("medusa_lm_head.safetensors", "medusa_lm_head.pt")
-KEY = re.compile(r"(\d+)\.(\d+)\.(linear\.weight|linear\.bias|weight)")
+
+@dataclass(frozen=True)
+class StoredHeads:
+    """Heads as a file has them, whatever their layout: `tensors` by their FasterDecoding names, on the CPU.
+
+    An LM head for all heads is the same tensor under the name of each.
+    """
+
+    file: Path
+    spelling: Spelling
+    shape: Shape
+    tensors: dict[str, torch.Tensor]
+    config: dict[str, Any]
+
+    @property
+    def dtypes(self) -> list[str]:
+        """The types of its tensors."""
+        return sorted({str(tensor.dtype).removeprefix("torch.") for tensor in self.tensors.values()})
+
+    @property
+    def bytes(self) -> int:
+        """Size of all tensors."""
+        return sum(
+            tensor.nbytes for tensor in {id(tensor): tensor for tensor in self.tensors.values()}.values()
+        )
+
+    def contradictions(self) -> list[str]:
+        """Where config.json counts other than the keys do."""
+        where, shape = self.file.with_name("config.json"), self.shape
+        said = zip(
+            ("heads", "layers"),
+            (shape.heads, shape.layers),
+            counted(where, self.config, self.spelling),
+            strict=True,
+        )
+        return [
+            f"{name} is {number} in config.json, but the file has {true} {what}"
+            for what, true, numbers in said
+            for name, number in numbers.items()
+            if number != true
+        ]
+
+
+def read_heads(path: str | Path) -> StoredHeads:
+    """Read heads of any layout from a directory or file, strictly.
+
+    Errors: InputError listing the keys that are missing, unknown or of the wrong shape. That config.json counts
+    otherwise is not one of them.
+    """
+    file = find_heads(Path(path))
+    found = read_tensors(file)
+    spelling, heads, layers, lm_head = recognise(file, found)
+    names = spelling.of(heads, layers, lm_head)
+    hidden_size = found[names["0.0.linear.weight"]].shape[-1:].numel()
+    vocabulary = None
+    if lm_head != "shared":
+        vocabulary = found[names[f"0.{layers}.weight"]].shape[:1].numel()
+    shapes = {".linear.weight": (hidden_size, hidden_size), ".linear.bias": (hidden_size,)}
+    tensors = {}
+    for name, stored in names.items():
+        shape = next(
+            (shape for end, shape in shapes.items() if name.endswith(end)), (vocabulary, hidden_size)
+        )
+        if stored in found:
+            tensors[name] = checked(file, found, stored, shape)
+        else:  # biases that a spelling may leave out
+            tensors[name] = torch.zeros(hidden_size, dtype=found[names["0.0.linear.weight"]].dtype)
+    return StoredHeads(
+        file, spelling, Shape(heads, layers, hidden_size, vocabulary, lm_head), tensors, read_config(file)
+    )
+
+
+def require_counts(stored: StoredHeads) -> None:
+    """InputError, listing the keys that are missing, where config.json counts more heads or layers than there are."""
+    said = counted(stored.file.with_name("config.json"), stored.config, stored.spelling)
+    shape, known = (
+        stored.shape,
+        stored.spelling.of(stored.shape.heads, stored.shape.layers, stored.shape.lm_head),
+    )
+    heads, layers = (
+        max(
+            [true, *(min(number, true + 8) for number in numbers.values())]
+        )  # no more keys than can be listed
+        for true, numbers in zip((shape.heads, shape.layers), said, strict=True)
+    )
+    require_names(stored.file, stored.spelling, known.values(), heads, layers, shape.lm_head)
 
 
 def load_heads(path: str | Path, backbone: "Backbone") -> MedusaHeads:
     """Read heads from a directory or file and put them beside `backbone`, in its dtype and on its device.
 
-    Errors: InputError listing the keys that are missing, unknown or of the wrong shape; MismatchError when the
-    heads are for another hidden size or vocabulary.
+    Errors: as `read_heads`, and InputError where config.json counts more heads than there are; MismatchError when
+    the heads are for another hidden size or vocabulary.
     """
-    file = find_heads(Path(path))
-    tensors = read_tensors(file)
-    config = read_config(file)
-    heads, layers = _extent(file, tensors)
-    _require_keys(file, tensors, config, heads, layers)
-    hidden_size = tensors["0.0.linear.weight"].shape[-1:].numel()
-    if hidden_size != backbone.hidden_size:
-        raise MismatchError(
-            f"{file}: heads of hidden size {hidden_size}, but {backbone.name} has {backbone.hidden_size}"
+    stored = read_heads(path)
+    require_counts(stored)
+    require_fit(stored, backbone)
+    shape, tensors = stored.shape, stored.tensors
+    weight, bias = (
+        torch.stack(
+            [
+                torch.stack([tensors[f"{h}.{layer}.linear.{part}"] for h in range(shape.heads)])
+                for layer in range(shape.layers)
+            ]
         )
-    weight = _stack(file, tensors, "{h}.{l}.linear.weight", heads, layers, (hidden_size, hidden_size))
-    bias = _stack(file, tensors, "{h}.{l}.linear.bias", heads, layers, (hidden_size,))
+        for part in ("weight", "bias")
+    )
     lm_weight = None
-    if f"0.{layers}.weight" in tensors:
-        vocabulary = tensors[f"0.{layers}.weight"].shape[:1].numel()
-        if vocabulary != backbone.vocabulary:
-            raise MismatchError(
-                f"{file}: LM heads over {vocabulary} ids, but {backbone.name} has {backbone.vocabulary}"
-            )
-        names = [f"{h}.{layers}.weight" for h in range(heads)]
-        lm_weight = torch.stack([checked(file, tensors, name, (vocabulary, hidden_size)) for name in names])
+    if shape.lm_head != "shared":
+        lm_weight = torch.stack([tensors[f"{h}.{shape.layers}.weight"] for h in range(shape.heads)])
     module = MedusaHeads(weight, bias, lm_weight, project=None if lm_weight is not None else backbone.logits)
     module = module.to(device=backbone.device, dtype=backbone.dtype).requires_grad_(False).eval()
-    module.sha256 = sha256_file(file)
+    module.sha256 = sha256_of(stored.file)
     return module
+
+
+def require_fit(stored: StoredHeads, backbone: "Backbone") -> None:
+    """MismatchError when heads are for another hidden size or vocabulary than the backbone's."""
+    shape = stored.shape
+    if shape.hidden_size != backbone.hidden_size:
+        raise MismatchError(
+            f"{stored.file}: heads of hidden size {shape.hidden_size}, but {backbone.name} has"
+            f" {backbone.hidden_size}"
+        )
+    if shape.vocabulary not in (None, backbone.vocabulary):
+        raise MismatchError(
+            f"{stored.file}: LM heads over {shape.vocabulary} ids, but {backbone.name} has {backbone.vocabulary}"
+        )
 
 
 def save_heads(
@@ -66,7 +165,6 @@ def save_heads(
 
     Errors: InputError when the place cannot be written, or a value is no finite number in `dtype`.
     """
-    directory = Path(directory)
     tensors = {}
     for h in range(heads.heads):
         for layer in range(heads.layers):
@@ -74,33 +172,45 @@ def save_heads(
             tensors[f"{h}.{layer}.linear.bias"] = heads.bias[layer, h]
         if heads.lm_weight is not None:
             tensors[f"{h}.{heads.layers}.weight"] = heads.lm_weight[h]
-    tensors = {name: value.detach().to("cpu", dtype).contiguous().clone() for name, value in tensors.items()}
-    file = directory / FILE_NAMES[0]
-    if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
-        raise InputError(
-            f"{file}: not written, as values are no finite numbers in {dtype or heads.weight.dtype}"
-        )
-    temporary = file.with_suffix(".tmp")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, temporary)
-        temporary.replace(file)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{file}: cannot be written ({error}); choose another place") from error
-    config: dict[str, Any] = {
-        "medusa_num_heads": heads.heads,
-        "medusa_num_layers": heads.layers,
-        "base_model_name_or_path": base_model,
-    }
-    if heads.lm_weight is None:
-        config["version"] = "2"
-    (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    lm_head: LMHead = "shared" if heads.lm_weight is None else "own"
+    vocabulary = None if heads.lm_weight is None else heads.lm_weight.shape[1]
+    shape = Shape(heads.heads, heads.layers, heads.weight.shape[-1], vocabulary, lm_head)
+    return write_heads(Path(directory), LAYOUTS["tgi"], shape, tensors, base_model=base_model, dtype=dtype)
+
+
+def write_heads(
+    directory: Path,
+    layout: Layout,
+    shape: Shape,
+    tensors: dict[str, torch.Tensor],
+    *,
+    base_model: str,
+    dtype: torch.dtype | None = None,
+) -> Path:
+    """Write `tensors`, by their FasterDecoding names, in a layout that takes such heads; the path of their file.
+
+    Each tensor gets memory of its own. Errors: InputError as for `save_heads`.
+    """
+    file = directory / layout.files[0]
+    names = layout.spelling.of(shape.heads, shape.layers, shape.lm_head)
+    renamed = {stored: tensors[name] for name, stored in names.items()}
+    renamed = {name: value.detach().to("cpu", dtype).contiguous().clone() for name, value in renamed.items()}
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in renamed.values()):
+        kind = dtype or next(iter(tensors.values())).dtype
+        raise InputError(f"{file}: not written, as values are no finite numbers in {kind}")
+    write_tensors(file, renamed)
+    config = layout.config(shape)
+    if layout.base_model:
+        config["base_model_name_or_path"] = base_model
+        config |= {"version": "2"} if shape.lm_head == "shared" else {}
+    if config:
+        write_text(directory / "config.json", json.dumps(config, indent=2) + "\n")
     return file
 
 
 def read_heads_accuracy(path: str | Path) -> list[np.ndarray]:
     """The reference tool's `*_heads_accuracy.pt`: for each head, booleans [trials, ranks], was it the i-th guess."""
-    content = _torch_load(Path(path))
+    content = load_torch(Path(path))
     if not isinstance(content, list) or not all(isinstance(t, torch.Tensor) and t.ndim == 2 for t in content):
         raise InputError(f"{path}: expected a list with one [trials, ranks] tensor a head")
     return [tensor.bool().numpy() for tensor in content]
@@ -113,111 +223,11 @@ def find_heads(path: Path) -> Path:
     for name in FILE_NAMES:
         if (path / name).is_file():
             return path / name
-    raise InputError(f"{path}: no Medusa heads there (looked for {' and '.join(FILE_NAMES)})")
-
-
-def read_tensors(file: Path) -> dict[str, torch.Tensor]:
-    """All tensors of a file by name, on the CPU."""
-    if file.suffix in (".pt", ".bin"):
-        content = _torch_load(file)
-        if not isinstance(content, dict) or not all(
-            isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in content.items()
-        ):
-            raise InputError(f"{file}: expected a dictionary of tensors by name")
-        return content
-    try:
-        return load_file(file)
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{file}: not a safetensors file ({error})") from error
+    raise InputError(f"{path}: no Medusa heads there (looked for {', '.join(FILE_NAMES)})")
 
 
 def read_config(file: Path) -> dict[str, Any]:
     """The `config.json` beside a heads file, or nothing."""
     config = file.parent / "config.json"
-    if not config.is_file():
-        return {}
-    try:
-        content = json.loads(config.read_text())
-    except ValueError as error:
-        raise InputError(f"{config}: not JSON ({error})") from error
-    content = content if isinstance(content, dict) else {}
-    for name in ("medusa_num_heads", "medusa_num_layers"):
-        if type(content.get(name, 0)) is not int:
-            raise InputError(f"{config}: {name} is {content[name]!r}; it is a whole number")
-    return content
-
-
-def _torch_load(file: Path) -> Any:
-    try:
-        return torch.load(file, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
-    except Exception as error:  # garbage makes the unpickler fail in any way
-        raise InputError(f"{file}: not a file of tensors (read with weights_only)") from error
-
-
-def _extent(file: Path, tensors: dict[str, torch.Tensor]) -> tuple[int, int]:
-    """Number of heads and of residual layers, by the keys alone."""
-    found = [match for name in tensors if (match := KEY.fullmatch(name))]
-    linear = [match for match in found if match[3].startswith("linear")]
-    if not linear:
-        raise InputError(f"{file}: no key like 0.0.linear.weight; keys: {some_of(tensors)}")
-    heads, layers = 1 + max(int(m[1]) for m in found), 1 + max(int(m[2]) for m in linear)
-    if heads * layers > len(tensors):  # each head and layer has keys of its own
-        raise InputError(
-            f"{file}: keys name {heads} heads of {layers} layers, but it has {len(tensors)} tensors"
-        )
-    return heads, layers
-
-
-def _require_keys(
-    file: Path, tensors: dict[str, torch.Tensor], config: dict[str, Any], heads: int, layers: int
-) -> None:
-    """Every key that the extent asks for is there, and no other; LM heads for all heads or for none."""
-    heads = max(heads, config.get("medusa_num_heads", 0))
-    layers = max(layers, config.get("medusa_num_layers", 0))
-    wanted = {
-        f"{h}.{layer}.linear.{part}"
-        for h in range(heads)
-        for layer in range(layers)
-        for part in ("weight", "bias")
-    }
-    if any(match and match[3] == "weight" for match in map(KEY.fullmatch, tensors)):
-        wanted |= {f"{h}.{layers}.weight" for h in range(heads)}
-    if missing := wanted - set(tensors):
-        raise InputError(
-            f"{file}: incomplete heads; {heads} heads of {layers} layers by keys and config.json, but missing "
-            f"{some_of(missing)}"
-        )
-    if unknown := set(tensors) - wanted:
-        raise InputError(f"{file}: keys that no Medusa head has: {some_of(unknown)}")
-
-
-def _stack(
-    file: Path,
-    tensors: dict[str, torch.Tensor],
-    pattern: str,
-    heads: int,
-    layers: int,
-    shape: tuple[int, ...],
-) -> torch.Tensor:
-    """[layers, heads, *shape]."""
-    names = [[pattern.format(h=h, l=layer) for h in range(heads)] for layer in range(layers)]
-    return torch.stack([torch.stack([checked(file, tensors, name, shape) for name in row]) for row in names])
-
-
-def checked(file: Path, tensors: dict[str, torch.Tensor], name: str, shape: tuple[int, ...]) -> torch.Tensor:
-    """The tensor of that name; InputError where it has another shape or holds what is no finite number."""
-    tensor = tensors[name]
-    if tuple(tensor.shape) != shape:
-        raise InputError(f"{file}: {name} has shape {tuple(tensor.shape)}, expected {shape}")
-    if not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
-        raise InputError(f"{file}: {name} holds values that are no finite floating-point numbers")
-    return tensor
-
-
-def some_of(names: Any) -> str:
-    """Up to eight names, sorted, and how many more."""
-    names = sorted(names)
-    rest = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    return ", ".join(names[:8]) + rest
+    content = load_json(config) if config.is_file() else {}
+    return content if isinstance(content, dict) else {}

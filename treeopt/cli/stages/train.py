@@ -15,8 +15,9 @@ from treeopt.cli.stages.generate import ensure_generations
 from treeopt.errors import InputError
 from treeopt.measure.generations import Generation, read_generations, read_provenance
 from treeopt.model.adapter import save_adapter
-from treeopt.model.checkpoints import FILE_NAMES, read_config, save_heads
+from treeopt.model.checkpoints import read_config, save_heads
 from treeopt.model.heads import MedusaHeads
+from treeopt.model.spellings import FILE_NAMES
 from treeopt.search.split import ALL, half_of
 from treeopt.train.medusa1 import HeadSettings, train_medusa1
 from treeopt.train.medusa2 import LoraSettings, train_medusa2
