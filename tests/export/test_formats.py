@@ -185,3 +185,15 @@ def test_formats_are_found_by_name():
     for name, format in FORMATS.items():
         assert (format.name, bool(format.versions)) == (name, True)
         assert format.description
+
+
+@pytest.mark.parametrize("name", [name for name, format in FORMATS.items() if format.command])
+def test_the_line_to_type_names_the_file_or_says_what_is_in_it(name):
+    chained = FORMATS[name].limits.chain
+    line = FORMATS[name].command_line("a b.json", chain(2) if chained else EXAMPLE, HEADS)
+    assert "'a b.json" in line or "[[0],[1],[0,0]]" in line or (chained and "2" in line)
+    assert not re.search(r"[{}]", line)
+
+
+def test_every_runtime_but_the_plain_list_has_a_line_to_type():
+    assert [name for name, format in FORMATS.items() if not format.command] == ["json"]

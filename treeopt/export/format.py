@@ -1,12 +1,13 @@
 """What every runtime's module declares: how trees are written and read, and what happens to all others."""
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from treeopt.errors import UnsupportedError
 from treeopt.export.limits import Limits, breaches
-from treeopt.export.listing import Listing
+from treeopt.export.listing import Listing, compact
 from treeopt.tree import Path, Tree
 
 REFUSED, WRONG = "refused", "silently wrong"
@@ -74,6 +75,8 @@ class Format:
     beyond: Mapping[str, Consequence] = field(default_factory=dict)
     readers: tuple[str, ...] = ("",)
     """The parts of the runtime that read trees, where there are several that differ."""
+    command: str = ""
+    """How the runtime is given the file, for `command_line`; words in capitals are the reader's to fill in."""
 
     def write(self, tree: Tree, provenance: Mapping[str, Any], heads: int | None = None) -> dict[str, str]:
         """The files as {suffix: text}; UnsupportedError for a tree that the runtime would not read right.
@@ -82,6 +85,13 @@ class Format:
         """
         self.check(tree, heads)
         return self.render(tree, provenance, tree.depth if heads is None else heads)
+
+    def command_line(self, file: str, tree: Tree, heads: int | None = None) -> str:
+        """What to type for the runtime to decode with `tree`, written to `file`; empty where there is no such line."""
+        known = {"file": shlex.quote(file), "choices": compact(tree)}
+        return self.command.format(
+            **known, tokens=tree.size, depth=tree.depth, heads=tree.depth if heads is None else heads
+        )
 
     def check(self, tree: Tree, heads: int | None = None) -> None:
         """UnsupportedError naming the first path beyond the limits, or beyond the model's `heads`."""

@@ -29,4 +29,5 @@ FORMAT = Format(
         "gap": wrong("siblings are counted through, so that this path gets another guess"),
         "expansion": wrong("nodes with children are counted through, so that this path gets another parent"),
     },
+    command='--hydra-choices "{choices}"',
 )

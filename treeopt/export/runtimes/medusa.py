@@ -49,4 +49,6 @@ FORMAT = Format(
     render=render,
     read=read_python,
     beyond=BEYOND,
+    command="python llm_judge/gen_model_answer_medusa.py --model-path MODEL --model-id NAME"
+    ' --medusa-choices "{choices}"',
 )

@@ -28,4 +28,5 @@ FORMAT = Format(
     render=render,
     read=read_json_list,
     beyond={rule: follows for rule, follows in BEYOND.items() if rule != "mixed"},
+    command="--is-medusa --num-medusa-heads {heads} --medusa-speculation-length {tokens} --medusa-tree-json {file}",
 )

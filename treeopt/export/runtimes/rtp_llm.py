@@ -52,4 +52,5 @@ FORMAT = Format(
         "depth": wrong(f"is dropped, as all paths of more than {LONGEST} guesses are"),
         "empty": wrong("Medusa is turned off, with a line in the log"),
     },
+    command="export MEDUSA_CONFIG_FILE={file}",
 )

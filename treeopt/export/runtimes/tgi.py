@@ -34,4 +34,5 @@ FORMAT = Format(
     render=render,
     read=read,
     beyond={"heads": refused("RuntimeError: more than medusa_num_heads")},
+    command="text-generation-launcher --model-id HEADS_DIR --speculate {depth}",
 )

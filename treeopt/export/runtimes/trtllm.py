@@ -104,4 +104,5 @@ FORMAT = Format(
         "mixed": refused("TypeError: lists and tuples do not compare", PYTHON),
     },
     readers=(CPP, PYTHON),
+    command="trtllm-bench --model MODEL latency --dataset DATASET --engine_dir ENGINE --medusa_choices {file}",
 )

@@ -33,4 +33,5 @@ FORMAT = Format(
     render=render,
     read=read,
     beyond={"heads": refused("weights of the further heads are not in the checkpoint")},
+    command='vllm serve MODEL --speculative-config "$(cat {file})"',
 )
