@@ -32,4 +32,6 @@ FORMAT = Format(
     limits=Limits(chain=True, all_heads=True),
     render=render,
     read=read,
+    command="mlc_llm serve MODEL --speculative-mode medusa --additional-models HEADS_DIR"
+    ' --overrides "spec_draft_length={depth}"',
 )

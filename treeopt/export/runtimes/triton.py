@@ -56,4 +56,5 @@ FORMAT = Format(
     read=read,
     beyond=CPP_BEYOND | {"empty": wrong(REPLACED), "dense": wrong(REPLACED)},
     readers=("C++",),
+    command='python tools/fill_template.py -i CONFIG_PBTXT "$(cat {file}.template)"',
 )
