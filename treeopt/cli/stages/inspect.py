@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.artifact import load_json, read_json
+from treeopt.artifact import load_json
 from treeopt.cli.tables import choice_text, growth_drawing, growth_text, latency_text
 from treeopt.errors import InputError
 from treeopt.export.read import parse_tree_option, read_trees
 from treeopt.search.accuracy import AccuracyTable
 from treeopt.search.accuracy_files import read_accuracy, split_name
 from treeopt.search.choice import read_choice
+from treeopt.search.evaluation import read_evaluation
 from treeopt.search.grow import Growth
 from treeopt.search.latency import LatencyProfile
 from treeopt.search.rank_files import read_ranks
@@ -174,17 +175,6 @@ def _growth(path: Path) -> str:
     return "\n\n".join(filter(None, [growth_drawing(growth), growth_text(growth), growth.stopped]))
 
 
-def _evaluation(path: Path) -> str:
-    runs = read_json(path, fields=["runs"])["runs"]
-    if (
-        not isinstance(runs, list)
-        or not runs
-        or not all(isinstance(run, dict) and "name" in run for run in runs)
-    ):
-        raise InputError(f"{path}: runs is not a list of runs by name; `treeopt evaluate` makes this file")
-    return runs_table(runs)
-
-
 def _choice(path: Path) -> str:
     choices = read_choice(path)
     drawn = [draw(choice.tree, _values(choice.tree, path, None)) for choice in choices]
@@ -196,7 +186,7 @@ _ARTIFACTS: dict[str | None, tuple[Callable[[Path], str], tuple[str, ...]]] = {
     "choice": (_choice, ("export", "--format", "json")),
     "latency": (lambda path: latency_text(LatencyProfile.read(path)), ("choose",)),
     "evaluation": (
-        _evaluation,
+        lambda path: runs_table(read_evaluation(path)["runs"]),
         ("export", "--format", "json"),
     ),
 }
