@@ -113,6 +113,21 @@ def test_filters_are_those_of_transformers(rule, seed):
     torch.testing.assert_close(rule.scores(logits, torch.zeros(3, 40)), expected)
 
 
+@given(rules, st.integers(0, 2**16), st.sampled_from([1.0, 10.0]), st.booleans())
+def test_drawing_from_a_nucleus_sorts_nothing_and_draws_the_same(rule, seed, loud, ties):
+    """Loud noise draws far outside the nucleus, so that several draws are turned down."""
+    random = torch.Generator().manual_seed(seed)
+    logits = torch.randn(2, 3, 30, generator=random) * 2
+    logits = logits.round() if ties else logits
+    noise = torch.randn(2, 3, 30, generator=random) * loud
+    expected = [
+        (tiny.filtered(row / rule.temperature, rule) + extra).argmax()
+        for row, extra in zip(logits.flatten(0, 1), noise.flatten(0, 1), strict=True)
+    ]
+    assert rule.draw(logits, noise).flatten().tolist() == [int(token) for token in expected]
+    assert rule.draw(logits[0, 0], noise[0, 0]) == expected[0]
+
+
 def test_the_edge_of_a_filter_is_how_near_it_is_to_keeping_others():
     p = logits_of([0.5, 0.3, 0.15, 0.05])
     assert GREEDY.edge(p) == Sampled(1.0).edge(p) == torch.inf
@@ -280,7 +295,8 @@ def test_nan_in_a_branch_rejects_that_branch_only_and_is_counted():
     logits[0, 1, 1] = NAN
     assert Typical(1.0).accept(buffers, tokens, logits) == ([[0, 2, 4]], [0], [1])
     logits[0, 0, 0] = NAN
-    assert Typical(1.0).accept(buffers, tokens, logits) == ([[0]], [1], [2])
+    for temperature in (0.0, 1.0):
+        assert Typical(temperature).accept(buffers, tokens, logits) == ([[0]], [1], [2])
 
 
 @given(tiny.text(), trees(max_depth=3), st.sampled_from([0.0, 0.7, 2.0]))

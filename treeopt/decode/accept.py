@@ -22,6 +22,19 @@ class Verdict(NamedTuple):
     nan_nodes: list[int]
 
 
+class Judged(NamedTuple):
+    """What typical acceptance finds of nodes.
+
+    likely and log_p [B, N - 1]: whether each but the root is likely enough, and its log p at its parent.
+    drawn and nan [B, N]: the greedy token behind each, and whether its logits hold NaN.
+    """
+
+    likely: torch.Tensor
+    log_p: torch.Tensor
+    drawn: torch.Tensor
+    nan: torch.Tensor
+
+
 @dataclass(frozen=True)
 class Sampled:
     """Sampling at a temperature, cut to the `top_k` best tokens (0: all) and then to the nucleus of mass `top_p`.
@@ -63,8 +76,27 @@ class Sampled:
         return scaled + noise
 
     def draw(self, logits: torch.Tensor, noise: torch.Tensor | None = None) -> torch.Tensor:
-        """The token drawn at each node, [..., V] -> [...]."""
-        return self.scores(logits, noise).argmax(-1)
+        """The token drawn at each node, [..., V] -> [...].
+
+        For top-p nothing is sorted. The best score of all is the nucleus's best where its token is in the nucleus,
+        which the mass of likelier tokens tells; where it is not, nor is any token as unlikely, and of the rest the
+        best is tried.
+        """
+        if not self.noisy or self.top_p == 1:
+            return self.scores(logits, noise).argmax(-1)
+        assert noise is not None
+        scaled = self._top_k(logits.float() / self.temperature).reshape(-1, logits.shape[-1])
+        drawn = torch.empty(len(scaled), dtype=torch.long, device=scaled.device)
+        scores, mass = scaled + noise.reshape(scaled.shape), scaled.softmax(-1)
+        rows = torch.arange(len(scaled), device=scaled.device)
+        while len(rows):
+            best = scores.argmax(-1, keepdim=True)
+            likelier = scaled > scaled.gather(-1, best)
+            drawn[rows] = best[:, 0]
+            outside = ((mass * likelier).sum(-1) >= self.top_p).nonzero()[:, 0]
+            scores = scores[outside].masked_fill(~likelier[outside], -torch.inf)
+            scaled, mass, rows = scaled[outside], mass[outside], rows[outside]
+        return drawn.reshape(logits.shape[:-1])
 
     def accept(
         self,
@@ -111,13 +143,15 @@ class Sampled:
 
     def _best(self, scaled: torch.Tensor) -> torch.Tensor:
         """The scores that top-k keeps, falling; ties with the last of them count in full for top-p."""
+        if self.top_p == 1 and self.top_k < scaled.shape[-1]:
+            return scaled.topk(self.top_k).values
+        return self._top_k(scaled).sort(-1, descending=True).values
+
+    def _top_k(self, scaled: torch.Tensor) -> torch.Tensor:
+        """The same scores without those that top-k cuts."""
         if self.top_k == 0 or self.top_k >= scaled.shape[-1]:
-            return scaled.sort(-1, descending=True).values
-        best = scaled.topk(self.top_k).values
-        if self.top_p == 1:
-            return best
-        kept = scaled.masked_fill(scaled < best[..., -1:], -torch.inf)
-        return kept.sort(-1, descending=True).values
+            return scaled
+        return scaled.masked_fill(scaled < scaled.topk(self.top_k).values[..., -1:], -torch.inf)
 
 
 GREEDY = Sampled()
@@ -158,10 +192,19 @@ class Typical:
         noise: torch.Tensor | None = None,
     ) -> Verdict:
         """The longest path of likely tokens in each row. tokens [B, N], logits [B, N, V]; noise is not used."""
-        parents = buffers.tree.parents
+        judged = self.judge(buffers, tokens, logits)
+        paths = [
+            longest(buffers.tree.parents, row, values)
+            for row, values in zip(judged.likely.tolist(), judged.log_p.tolist(), strict=True)
+        ]
+        roots = [row[path[-1]] for row, path in zip(judged.drawn.tolist(), paths, strict=True)]
+        return Verdict(paths, roots, judged.nan.sum(-1).tolist())
+
+    def judge(self, buffers: TreeBuffers, tokens: torch.Tensor, logits: torch.Tensor) -> Judged:
+        """What is found of each node by itself, whether its parent is accepted or not."""
         nan = logits.isnan().any(-1)
         drawn = self.draw(logits)
-        above = torch.tensor(parents[1:], dtype=torch.long, device=logits.device)
+        above = torch.tensor(buffers.tree.parents[1:], dtype=torch.long, device=logits.device)
         if self.temperature == 0:
             log_p = torch.zeros_like(tokens[:, 1:], dtype=torch.float32)
             likely = tokens[:, 1:] == drawn[:, above]
@@ -169,12 +212,7 @@ class Typical:
             p = (logits.float() / self.temperature).softmax(-1)
             own = p[:, above].gather(-1, tokens[:, 1:, None])[..., 0]
             log_p, likely = own.log(), own > self.threshold(p)[:, above]
-        likely &= ~nan[:, 1:]
-        paths = [
-            longest(parents, row, values) for row, values in zip(likely.tolist(), log_p.tolist(), strict=True)
-        ]
-        roots = [row[path[-1]] for row, path in zip(drawn.tolist(), paths, strict=True)]
-        return Verdict(paths, roots, nan.sum(-1).tolist())
+        return Judged(likely & ~nan[:, 1:] & ~nan[:, above], log_p, drawn, nan)
 
 
 Rule = Sampled | Typical
