@@ -24,6 +24,7 @@ SCHEMA = 1
 MADE_BY = {
     "generations": "treeopt generate",
     "ranks": "treeopt calibrate",
+    "passes": "treeopt calibrate --acceptance typical",
     "growth": "treeopt grow",
     "latency": "treeopt profile",
     "choice": "treeopt choose",

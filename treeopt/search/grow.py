@@ -15,14 +15,18 @@ from treeopt.errors import InputError
 from treeopt.search.estimate import Estimator, Guesses
 from treeopt.tree import Path, Tree
 
+COVERAGE = "coverage"
+"""The estimator's name where a value is what a node added when it joined, which may be more than its parent did."""
+
 
 @dataclass(frozen=True)
 class Growth:
     """Nodes in order of joining, the root `()` first with value 1.
 
-    `values[i]` is the probability that the whole path `paths[i]` is right. `stopped` says why there are
-    fewer nodes than the budget asked for, None where there are not. Growth of a smaller budget is a
-    prefix of this one.
+    `values[i]` is the probability that the whole path `paths[i]` is right, or what it added to the tokens per step
+    when it joined, where the estimator is `coverage`. `stopped` says why there are fewer nodes than the budget
+    asked for, None where there are not. Growth of a smaller budget is a prefix of this one; only that of `coverage`
+    may fill its last places otherwise.
     """
 
     paths: tuple[Path, ...]
@@ -75,8 +79,10 @@ class Growth:
             raise InputError(f"{path}: a node is no path with a value; grow again") from error
         Tree.from_choices([node for node, _ in nodes], where=str(path))
         values: dict[Path, float] = {(): 1.0}
+        gains = content["estimator"] == COVERAGE
         for node, value in nodes:
-            if node in values or not 0 <= value <= values.get(node[:-1], -1.0):
+            most = values.get(node[:-1], -1.0)
+            if node in values or not 0 <= value <= (1.0 if gains and most >= 0 else most):
                 raise InputError(
                     f"{path}: node {list(node)} is out of place; parents come before their children and are"
                     " worth no less, and no node comes twice"
