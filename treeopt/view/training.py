@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from treeopt.artifact import _write_bytes
-from treeopt.errors import InputError
+from treeopt.view.style import INK, WIDTH_CM, colours, note, save_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,28 +29,7 @@ FIELDS = {
 FROZEN = ("medusa1", "warmup")
 """Stages in which the backbone learns nothing, so that it has no training loss."""
 
-BACKBONE = "#000000"
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's colours, which colour-blind readers tell apart, less the yellow, which paper does not show."""
-
-WIDTH_CM, HEIGHT_CM, LEGEND_ROWS = 16.0, 7.0, 16
-STYLE: dict[str, Any] = {
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.5,
-    "lines.linewidth": 1.1,
-    "legend.frameon": False,
-    "legend.handlelength": 1.4,
-    "svg.hashsalt": "treeopt",
-}
-METADATA = {".svg": {"Date": None, "Creator": None}, ".png": {"Software": None}}
-"""What a file of each kind must not tell, so that its bytes depend on the log alone."""
+HEIGHT_CM, LEGEND_ROWS = 7.0, 16
 
 
 def training_info(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -101,11 +78,10 @@ def draw_accuracy(axes: "Axes", info: pd.DataFrame) -> "Axes":
 
 def training_figure(records: Sequence[Mapping[str, Any]]) -> "Figure":
     """Loss and held-out accuracy side by side, 16 cm wide, with one legend beside them."""
-    from matplotlib import style
     from matplotlib.figure import Figure
 
     info = training_info(records)
-    with style.context(["default", STYLE]):
+    with styled():
         figure = Figure(figsize=(WIDTH_CM / 2.54, HEIGHT_CM / 2.54), layout="constrained")
         left, right = figure.subplots(1, 2)
         draw_loss(left, info)
@@ -121,16 +97,7 @@ def save_training_plot(records: Sequence[Mapping[str, Any]], path: str | Path) -
 
     Errors: InputError for another suffix, and when the place cannot be written.
     """
-    from matplotlib import style
-
-    path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in METADATA:
-        raise InputError(f"{path}: a plot is written as .svg or .png; name such a file")
-    image = BytesIO()
-    with style.context(["default", STYLE]):
-        training_figure(records).savefig(image, format=suffix[1:], dpi=300, metadata=METADATA[suffix])
-    _write_bytes(path, image.getvalue())
+    save_figure(training_figure(records), path)
 
 
 def _numbers(record: Mapping[str, Any], distilled: bool) -> list[tuple[str, int, float]]:
@@ -148,13 +115,8 @@ def _numbers(record: Mapping[str, Any], distilled: bool) -> list[tuple[str, int,
 def _colours(info: pd.DataFrame) -> dict[int, Any]:
     """A colour for every head that the info has: the palette's, or shades of one scale where those are too few."""
     heads = sorted(info["head"].unique())
-    count = max(heads, default=0)
-    if count <= len(PALETTE):
-        return {head: PALETTE[head - 1] if head else BACKBONE for head in heads}
-    from matplotlib import colormaps
-
-    scale = colormaps["viridis"]
-    return {head: scale(0.85 * (head - 1) / (count - 1)) if head else BACKBONE for head in heads}
+    shades = colours(max(heads, default=0))
+    return {head: shades[head - 1] if head else INK for head in heads}
 
 
 def _draw(axes: "Axes", info: pd.DataFrame, quantity: str, scale: float = 1, **style: Any) -> None:
@@ -174,8 +136,7 @@ def _finish(axes: "Axes", info: pd.DataFrame, title: str, unit: str) -> "Axes":
     ends = info.groupby("stage", sort=False)["step"].max()
     axes.set_title(title, loc="left", pad=14 if len(ends) > 1 else 6)
     if not axes.lines:
-        axes.set(xticks=[], yticks=[])
-        axes.text(0.5, 0.5, "nothing logged", ha="center", va="center", color="0.4", transform=axes.transAxes)
+        note(axes, "nothing logged")
         return axes
     for (before, end), (after, _) in pairwise(ends.items()):
         axes.axvline(end, color="0.5", linewidth=0.6, zorder=1)
@@ -185,5 +146,5 @@ def _finish(axes: "Axes", info: pd.DataFrame, title: str, unit: str) -> "Axes":
     for head, colour in _colours(info).items():
         axes.plot([], [], color=colour, label=f"head {head}" if head else "backbone")
     if (info["quantity"] == TEACHER).any():
-        axes.plot([], [], color=BACKBONE, linestyle=":", label="KL to teacher")
+        axes.plot([], [], color=INK, linestyle=":", label="KL to teacher")
     return axes
