@@ -66,6 +66,20 @@ def trtllm_python_model(paths):
     return {path: drafted[place] for path, place in places.items()}, len(drafted)
 
 
+def hydra_model(paths):
+    """The path that each node drafts: guesses are counted through its siblings, parents through those with children."""
+    nodes = sorted(map(tuple, paths))
+    parents = sorted({node[:-1] for node in nodes if len(node) > 1})
+
+    def place(path, among):
+        return [other for other in among if other[:-1] == path[:-1]].index(path)
+
+    return {
+        path: (*(place(path[:depth], parents) for depth in range(1, len(path))), place(path, nodes))
+        for path in nodes
+    }
+
+
 def intended(paths):
     return {tuple(path): (len(path) - 1, path[-1]) for path in paths}
 
@@ -98,6 +112,27 @@ def test_where_the_number_of_guesses_is_a_setting_the_limit_moves_with_it(paths,
     except (ValueError, IndexError):
         expected = REFUSED
     assert verdict("rtp-llm", paths, 3, top_k).outcome == expected
+
+
+@given(paths=choices(max_depth=5, max_rank=12), heads=st.integers(1, 6))
+def test_rtp_llm_drops_long_paths_and_reads_the_rest_as_check_says(paths, heads):
+    kept = [path for path in paths if len(path) <= 3]
+    try:
+        expected = FINE if kept and medusa_model(kept, heads) == intended(paths) else WRONG
+    except (ValueError, IndexError):
+        expected = REFUSED
+    assert verdict("rtp-llm", paths, heads).outcome == expected
+
+
+@given(trees(max_rank=4).filter(lambda tree: tree.choices))
+def test_hydra_reads_what_check_says(tree):
+    right = all(path == drafted for path, drafted in hydra_model(tree.choices).items())
+    assert verdict("hydra", tree.choices).outcome == (FINE if right else WRONG)
+
+
+def test_hydra_gives_a_path_the_parent_and_the_guess_that_its_place_says():
+    assert hydra_model([[0], [1], [1, 0]])[(1, 0)] == (0, 0)
+    assert hydra_model([[0], [2]])[(2,)] == (1,)
 
 
 def test_which_guess_is_taken_is_said():

@@ -53,6 +53,8 @@ def write(tmp_path: Path, text: str, name: str = "file") -> Path:
         'parameters: { key: "medusa_choices" value: { string_value: "{0}, {0,0}, {1}" } }',
         'name: "x"\nparameters: {\n key: "medusa_choices"\n value: {\n string_value: "{0}, {0,0}, {1}"\n }\n}\n',
         "engine_dir:/e,medusa_choices:{0}\\, {1}\\, {0\\, 0}",
+        "medusa_choices:{0}\\, {1}\\, {0\\, 0},engine_dir:/e",
+        '# key: "medusa_choices" value: { string_value: "{0}" }\n{0}, {1}, {0, 0}\n',
         '{"runs": [{"name": "plain", "choices": null}, {"name": "t", "choices": [[0], [1], [0, 0]]}]}',
     ],
 )
@@ -95,6 +97,12 @@ def test_trees_that_are_given_as_numbers(tmp_path, text, tree):
             '{"medusa_choices": {}}',
         ),
         'parameters: { key: "medusa_choices" value: { string_value: "[0], [1" } }',
+        'parameters: { key: "medusa_choices" value: { string_value: "[0], {1}" } }',
+        '# parameters: { key: "medusa_choices" value: { string_value: "{0}, {1}" } }',
+        *("medusa_choices:{0}, {1}", "a:b,medusa_choices:{0},medusa_choices:{1}"),
+        *("[(0,)]\n[(1,)]", "mine = [(0,)]\nmine = [(1,)]"),
+        '--speculative-mode medusa --overrides "spec_draft_length=3;spec_draft_length=4"',
+        *('{"choices": [[0]], "choices": [[1]]}', '{"trees": {"a": [[0]], "a": [[1]]}}'),
         *("medusa_choices:{0}\nmedusa_choices:{1}\n", '--medusa_choices="[[0]]"\n--medusa_choices="[[1]]"\n'),
     ],
     ids=lambda text: text[:24],
@@ -318,7 +326,7 @@ def test_garbage_gives_trees_or_one_clear_error(tmp_path_factory, data):
 
 def test_reading_takes_no_longer_on_odd_files(tmp_path):
     """Each of these would take hours if the time grew with the square of the size."""
-    for text in ("\n" * 1_000_000, "a" * 1_000_000, "a" + " " * 1_000_000, "a\n" * 500_000):
+    for text in ("\n" * 1_000_000, "," * 1_000_000, "a" * 1_000_000, "a" + " " * 1_000_000, "a\n" * 500_000):
         with pytest.raises(InputError, match="holds no tree"):
             read_trees(write(tmp_path, text))
 

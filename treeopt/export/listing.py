@@ -101,17 +101,23 @@ def read_python(text: str, where: str) -> dict[str, Listing] | None:
         with warnings.catch_warnings(action="ignore"):  # Python's remarks on the style of the file
             statements = ast.parse(text).body
     except (SyntaxError, ValueError) as error:
-        line, reason = getattr(error, "lineno", 1), getattr(error, "msg", error)
+        line, reason = getattr(error, "lineno", None) or 1, getattr(error, "msg", error)
         raise InputError(f"{where} line {line}: not a list of paths ({reason})") from error
     found: dict[str, Listing] = {}
     for statement in statements:
         match statement:
             case ast.Expr(ast.Constant(str())):
                 continue  # a docstring
-            case ast.Assign([ast.Name(name)], value):
+            case ast.Assign([ast.Name(name)], value) if name not in found:
                 found[name] = _literal(value, where)
-            case ast.Expr(value):
+            case ast.Expr(value) if "" not in found:
                 found[""] = _literal(value, where)
+            case ast.Assign([ast.Name(name)], _):
+                raise InputError(f"{where} line {statement.lineno}: has {name} a second time; leave one")
+            case ast.Expr(_):
+                raise InputError(
+                    f"{where} line {statement.lineno}: a second list without a name; leave one, or name both"
+                )
             case _:
                 raise InputError(
                     f"{where} line {statement.lineno}: not of the form NAME = [paths]; the file is read as "

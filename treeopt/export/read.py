@@ -1,6 +1,9 @@
 """Trees out of any file that holds some: every export format, lists by hand, and treeopt's artifacts."""
 
+import json
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,7 @@ def read_listings(path: str | Path, name: str | None = None) -> dict[str, Listin
     found: dict[str, Listing] | None = None
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
+        _require_each_once(text, str(path))
         for format in FORMATS.values():
             found = found or format.read(text, str(path))
         if not found and text.lstrip().startswith("{"):
@@ -57,6 +61,20 @@ def read_listings(path: str | Path, name: str | None = None) -> dict[str, Listin
     if name not in named:
         raise InputError(f"{path}: has no tree {name!r}; it has {', '.join(named)}")
     return {name: named[name]}
+
+
+def _require_each_once(text: str, where: str) -> None:
+    """InputError where an object of JSON has a field twice: readers would silently take one of the two."""
+
+    def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        [(name, times)] = Counter(name for name, _ in pairs).most_common(1) or [("", 0)]
+        if times > 1:
+            raise InputError(f"{where}: has {name!a:.40} {times} times in one object; leave one")
+        return dict(pairs)
+
+    if text.lstrip().startswith("{"):
+        with suppress(ValueError):  # other text, for other readers
+            json.loads(text, object_pairs_hook=fields)
 
 
 _TAKES = "give a list of paths such as [[0], [1], [0, 0]], a runtime's file, or an artifact of treeopt"

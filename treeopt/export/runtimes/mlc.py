@@ -4,12 +4,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from treeopt.errors import InputError
 from treeopt.export.format import Format
 from treeopt.export.limits import Limits
 from treeopt.export.listing import Listing, chain_listing, comments
 from treeopt.tree import Tree
 
-_ARGUMENT = re.compile(r"^--speculative-mode medusa\b.*\bspec_draft_length=(\d{1,4})\b", re.MULTILINE)
+_ARGUMENT = re.compile(r"^--speculative-mode medusa\b.*", re.MULTILINE)
+_LENGTH = re.compile(r"\bspec_draft_length=(\d{1,4})\b")
 
 
 def render(tree: Tree, provenance: Mapping[str, Any], heads: int) -> dict[str, str]:
@@ -20,8 +22,10 @@ def render(tree: Tree, provenance: Mapping[str, Any], heads: int) -> dict[str, s
 
 def read(text: str, where: str) -> dict[str, Listing] | None:
     """The chain of such arguments."""
-    found = _ARGUMENT.search(text)
-    return chain_listing(int(found[1]), f"{where} spec_draft_length") if found else None
+    found = [length for line in _ARGUMENT.findall(text) for length in _LENGTH.findall(line)]
+    if len(found) > 1:
+        raise InputError(f"{where}: has spec_draft_length {len(found)} times; leave one")
+    return chain_listing(int(found[0]), f"{where} spec_draft_length") if found else None
 
 
 FORMAT = Format(

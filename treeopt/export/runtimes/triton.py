@@ -12,8 +12,11 @@ from treeopt.export.runtimes.trtllm import CPP_BEYOND, MAX_DEPTH, MAX_RANK
 from treeopt.tree import Tree
 
 _PARAMETER = re.compile(r'key:\s*"medusa_choices"\s*value:\s*\{\s*string_value:\s*"([^"]*)"')
-_TEMPLATE = re.compile(r"^(?:\S*,)?medusa_choices:(.*)$", re.MULTILINE)
-_BARE = re.compile(r"(\{\s*\d.*\})", re.DOTALL)
+_TEMPLATE = re.compile(r"^(?:.*(?<!\\),)?medusa_choices:\s*\{.*", re.MULTILINE)
+_SPLIT = re.compile(r"(?<!\\),")
+_BARE = re.compile(r"\s*(\{\s*\d.*\})\s*", re.DOTALL)
+_COMMENT = re.compile(r"^[ \t]*#.*", re.MULTILINE)
+_CHOICES = re.compile(r"\{[\d, ]+\}(,\s*\{[\d, ]+\})*")
 REPLACED = 'does not parse, so mc_sim_7b_63 is used in its place, with a warning that says "not specified"'
 
 
@@ -31,19 +34,33 @@ def render(tree: Tree, provenance: Mapping[str, Any], heads: int) -> dict[str, s
 
 def read(text: str, where: str) -> dict[str, Listing] | None:
     """The choices of a config.pbtxt, of arguments to fill_template.py, or the string alone."""
-    found = _PARAMETER.findall(text) or [line.replace("\\,", ",") for line in _TEMPLATE.findall(text)]
-    found = found or [bare[1] for bare in [_BARE.fullmatch(text.strip())] if bare]
+    text = _COMMENT.sub("", text)
+    found = _PARAMETER.findall(text)
+    found = found or [choices for line in _TEMPLATE.findall(text) for choices in _of_template(line, where)]
+    found = found or [bare[1] for bare in [_BARE.fullmatch(text)] if bare]
     if not found:
         return None
     if len(found) > 1:
         raise InputError(f"{where}: has medusa_choices {len(found)} times; leave one")
     [choices] = found
-    paths = json_value(f"[{choices.replace('{', '[').replace('}', ']')}]")
+    well_formed = _CHOICES.fullmatch(choices.strip())
+    paths = json_value(f"[{choices.replace('{', '[').replace('}', ']')}]") if well_formed else None
     if not isinstance(paths, list):
         raise InputError(
-            f"{where}: medusa_choices {choices!r:.40} do not parse; write them as {{0}}, {{0, 1}}"
+            f"{where}: medusa_choices {choices!r:.40} do not parse, and the runtime would use mc_sim_7b_63 in their"
+            " place; write them as {0}, {0, 1}"
         )
     return {"": Listing(paths, f"{where} medusa_choices")}
+
+
+def _of_template(line: str, where: str) -> list[str]:
+    """The values of medusa_choices in `key:value` pairs, which are split where fill_template.py splits them."""
+    pairs = [pair.partition(":") for pair in _SPLIT.split(line)]
+    if broken := next((key for key, colon, _ in pairs if not colon), None):
+        raise InputError(
+            f"{where}: {broken!r:.40} is no key:value; write \\, for each comma within the choices"
+        )
+    return [value.replace("\\,", ",") for key, _, value in pairs if key == "medusa_choices"]
 
 
 FORMAT = Format(
