@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,9 @@ from treeopt.cli.session import Session
 from treeopt.cli.stages.generate import ensure_generations
 from treeopt.measure.calibrate import calibrate
 from treeopt.measure.generations import Generation, read_provenance
-from treeopt.measure.repetition import repeated_share
+from treeopt.measure.repetition import looping, repetition
 from treeopt.search.accuracy import AccuracyTable
 from treeopt.search.ranks import UNKNOWN, RankTable
-
-LOOPING = 0.4
-"""Median share of repeated 4-grams above which heads look better than they are."""
 
 SETTINGS = (
     "template",
@@ -88,27 +84,15 @@ def top(table: RankTable, guesses: int) -> AccuracyTable:
     return replace(table, ranks=missed.astype(np.int16), width=1).accuracy()
 
 
-def repetition(answers: Sequence[Generation]) -> dict[str, float]:
-    """Median share of repeated 4-grams of the answers in each category; warns where it is high."""
-    shares: dict[str, list[float]] = {}
-    for answer in answers:
-        shares.setdefault(answer.category, []).append(repeated_share(answer.answer_ids))
-    medians = {category: median(values) for category, values in shares.items()}
-    looping = [category for category, value in medians.items() if value > LOOPING]
-    if looping:
-        warn(
-            f"answers repeat themselves in {', '.join(looping)}: more than {LOOPING:.0%} of 4-grams; heads guess"
-            " such text too easily, so acceptance is inflated (another --temperature may help)"
-        )
-    return medians
-
-
 def summary(table: RankTable, answers: Sequence[Generation]) -> dict[str, Any]:
     """What calibration found, for JSON: accuracies of one half, heads with few trials, and repetition."""
     accuracy, first, five = table.accuracy(), top(table, 1), top(table, 5)
     few = accuracy.few_trials()
     if few:
         warn(f"few trials for head {', '.join(map(str, few))}: less than 200 positions; add prompts")
+    repeated = repetition(answers)
+    if text := looping(repeated):
+        warn(text)
     heads = [
         {"head": k + 1, "trials": int(table.trials()[k]), "top1": _cell(first, k), "top5": _cell(five, k)}
         for k in range(table.heads)
@@ -119,7 +103,7 @@ def summary(table: RankTable, answers: Sequence[Generation]) -> dict[str, Any]:
         "positions": table.positions,
         "heads": heads,
         "few_trials": few,
-        "repetition": repetition(answers),
+        "repetition": repeated,
         "accuracy": accuracy.values,
         "provenance": table.provenance,
     }
