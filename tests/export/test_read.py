@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.strategies import trees
 from treeopt.errors import InputError
 from treeopt.export import FORMATS
-from treeopt.export.read import parse_tree_option, read_trees
+from treeopt.export.read import parse_tree_option, parse_trees_option, read_trees
 from treeopt.search.accuracy import AccuracyTable
 from treeopt.search.choose import choose, write_choice
 from treeopt.search.estimate import Independent
@@ -335,3 +335,18 @@ def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path):
     for path in (tmp_path, tmp_path / "absent", tmp_path / "absent" / "below"):
         with pytest.raises(InputError, match="cannot be read"):
             read_trees(path)
+
+
+def test_all_is_every_tree_of_a_file_and_every_size_of_a_growth(tmp_path):
+    nodes = [{"path": path} for path in ([], [0], [0, 0])]
+    growth = write(tmp_path, json.dumps({"nodes": nodes}), "growth.json")
+    assert parse_trees_option(f"{growth}:all") == {
+        "1": Tree(()),
+        "2": Tree(((0,),)),
+        "3": Tree(((0,), (0, 0))),
+    }
+    assert parse_trees_option(f"{growth}:2") == {"2": Tree(((0,),))}
+    several = write(tmp_path, json.dumps({"trees": {"a": [[0]], "b": [[1]]}}), "several.json")
+    assert parse_trees_option(f"{several}:all") == {"a": Tree(((0,),)), "b": Tree(((1,),))}
+    called = write(tmp_path, json.dumps({"trees": {"all": [[0]], "b": [[1]]}}), "called.json")
+    assert parse_trees_option(f"{called}:all") == {"all": Tree(((0,),))}

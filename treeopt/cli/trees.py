@@ -6,7 +6,7 @@ from typing import Any
 
 from treeopt.artifact import read_json, require_match
 from treeopt.cli.run import RunDirectory
-from treeopt.export.read import parse_tree_option, read_trees
+from treeopt.export.read import EVERY, parse_trees_option, read_trees
 from treeopt.search.accuracy_files import split_name
 from treeopt.search.choice import read_choice
 from treeopt.tree import Tree
@@ -29,8 +29,9 @@ def given_trees(options: Sequence[str], run: RunDirectory) -> dict[str, Tree]:
                 trees[name] = tree
         return trees
     for option in options:
-        name, tree = parse_tree_option(option)
-        trees[option if name in trees or name in RESERVED else name] = tree
+        for name, tree in parse_trees_option(option).items():
+            typed = f"{option.removesuffix(EVERY)}{name}" if option.endswith(f":{EVERY}") else option
+            trees[typed if name in trees or name in RESERVED else name] = tree
     return trees
 
 

@@ -13,6 +13,9 @@ from treeopt.export import FORMATS
 from treeopt.export.listing import Listing
 from treeopt.tree import Tree
 
+EVERY = "all"
+"""The name that stands for all trees of a file, unless one is called that."""
+
 
 def parse_tree_option(option: str) -> tuple[str, Tree]:
     """Read FILE or FILE:NAME as a label and its one tree.
@@ -29,11 +32,20 @@ def parse_tree_option(option: str) -> tuple[str, Tree]:
     return next(iter(trees.items()))
 
 
+def parse_trees_option(option: str) -> dict[str, Tree]:
+    """`parse_tree_option`, where FILE:all is every tree of a file, and every size of a growth."""
+    file, colon, name = option.rpartition(":")
+    if name == EVERY and colon and not Path(option).exists():
+        return read_trees(file, EVERY)
+    return dict([parse_tree_option(option)])
+
+
 def read_trees(path: str | Path, name: str | None = None) -> dict[str, Tree]:
     """All trees of a file by name, or the one called `name`; a tree without a name goes by the file's stem.
 
     Takes every format of FORMATS, a plain list of paths, the old dense form `[1, 7, 6]`, `{"trees": {NAME: paths}}`,
     and the artifacts growth.json (`name` is a size N, without it the whole growth), choice.json and evaluation.json.
+    The name `all` is every tree there, and every size of a growth.
     Nothing in a file is ever executed. InputError, one line, for anything else.
     """
     return {found: listing.tree() for found, listing in read_listings(path, name).items()}
@@ -56,7 +68,7 @@ def read_listings(path: str | Path, name: str | None = None) -> dict[str, Listin
     if not found:
         raise InputError(f"{path}: holds no tree; {_TAKES}")
     named = {label or Path(path).stem: listing for label, listing in found.items()}
-    if name is None:
+    if name is None or (name == EVERY and name not in named):
         return named
     if name not in named:
         raise InputError(f"{path}: has no tree {name!r}; it has {', '.join(named)}")
@@ -110,6 +122,8 @@ def _of_growth(nodes: Any, where: str, size: str | None) -> dict[str, Listing]:
     if size is None:
         return {"": Listing(paths, where)}
     largest = len(paths) + 1
+    if size == EVERY:
+        return {str(n): Listing(paths[: n - 1], where) for n in range(1, largest + 1)}
     if not size.isdecimal() or not 1 <= int(size) <= largest:
         raise InputError(f"{where}: no tree {size!r}; a growth's trees go by size, 1 to {largest}")
     return {size: Listing(paths[: int(size) - 1], where)}
