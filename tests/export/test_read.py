@@ -174,7 +174,7 @@ def test_a_growth_holds_a_tree_of_every_size(tmp_path):
     assert read_trees(path) == {"growth": growth.tree(6)}
     for size in range(1, 7):
         assert parse_tree_option(f"{path}:{size}") == (str(size), growth.tree(size))
-    for name in ("0", "7", "-1", "all", "1.5", "²"):
+    for name in ("0", "7", "-1", "every", "1.5", "²"):
         with pytest.raises(InputError, match=r"growth\.json: no tree '.*'; .* 1 to 6"):
             parse_tree_option(f"{path}:{name}")
 
