@@ -71,6 +71,10 @@ def test_numbers_load_no_torch(copied, tmp_path):
     assert loaded.isdisjoint({"torch", "transformers"})
 
 
+WITHOUT_RUN = {("inspect",), ("check",), ("heads", "inspect"), ("heads", "convert")}
+"""What is told of files alone."""
+
+
 @pytest.mark.parametrize(
     ("path", "command"), commands(), ids=lambda value: " ".join(value) if type(value) is tuple else ""
 )
@@ -84,7 +88,7 @@ def test_every_command_has_help_an_example_and_options_with_help(path, command):
             assert param.help, param.name
     if not isinstance(command, click.Group):
         options = {option for param in command.params for option in param.opts}
-        assert {"--json"} | ({"--run"} if path not in (("inspect",), ("check",)) else set()) <= options
+        assert {"--json"} | ({"--run"} if path not in WITHOUT_RUN else set()) <= options
 
 
 OWN_MEANING = {("check", "--heads"), ("check", "--top-k"), ("export", "--fit")}

@@ -24,6 +24,7 @@ COMMANDS = (
     "replay",
     "evaluate",
     "train",
+    "heads",
     "inspect",
 )
 """Commands in the order of the help; each has a module of its name in `treeopt.cli.commands`."""

@@ -76,7 +76,7 @@ _ALL = (
     Layout(
         name="medusa",
         versions="FasterDecoding/Medusa at e2a5d20 (v0.1 heads)",
-        description="a directory for from_pretrained, which makes 5 heads whatever config.json says",
+        description="for from_pretrained, which makes 5 heads whatever config.json says: keep trees within yours",
         spelling=FASTER_DECODING,
         takes={"own": None},
         files=("medusa_lm_head.pt",),
