@@ -96,6 +96,13 @@ def size_axis(axes: "Axes", sizes: Sequence[int]) -> None:
     axes.set_xlabel(SIZE)
 
 
+def legend_above(axes: "Axes") -> None:
+    """A legend on top of the axes, where it hides nothing whatever the width."""
+    if axes.get_legend_handles_labels()[0]:
+        look = {"fontsize": SMALL, "columnspacing": 0.8, "handletextpad": 0.4, "borderaxespad": 0.2}
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, **look)
+
+
 def image(figure: "Figure", suffix: str) -> bytes:
     """A figure as `.svg` or `.png`, for a file or a page; the same figure gives the same bytes."""
     data = BytesIO()
