@@ -153,8 +153,10 @@ def save_arrays(
     _write_bytes(Path(path), safetensors.numpy.save(ordered, {METADATA: header}))
 
 
-def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
-    """Read what `save_arrays` wrote: the arrays, and the metadata. InputError for anything else."""
+def load_arrays(
+    path: str | Path, kind: str | None = None
+) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
+    """Read what `save_arrays` wrote, of one kind or any: the arrays, and the metadata. InputError for anything else."""
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata: Any = json.loads((file.metadata() or {}).get(METADATA, "null"))
@@ -164,7 +166,9 @@ def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray[Any, 
     except (safetensors.SafetensorError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a safetensors file ({error}){_made_by(kind)}") from error
     if not isinstance(metadata, dict):
-        raise InputError(f"{path}: has no treeopt metadata, so it is no {kind} file{_made_by(kind)}")
+        raise InputError(
+            f"{path}: has no treeopt metadata, so it is no {kind or 'artifact'} file{_made_by(kind)}"
+        )
     _check_header(path, metadata, kind)
     return arrays, metadata
 

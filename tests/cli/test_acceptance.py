@@ -4,10 +4,12 @@ import json
 
 import pytest
 
-from tests.cli.command_line import fail, succeed
+from tests.cli.command_line import fail, following, succeed
 from treeopt.artifact import read_json
 from treeopt.cli.acceptance import settled
 from treeopt.measure.generations import meta_path, read_generations, read_provenance
+from treeopt.search.coverage import PassTable
+from treeopt.search.grow import Growth
 from treeopt.search.ranks import RankTable
 from treeopt.search.replay import replay
 from treeopt.search.split import half_of
@@ -57,17 +59,72 @@ def test_options_that_do_not_go_together_are_wrong_usage(options, says, complete
     assert says in fail("evaluate", *model, *options, status=2)
 
 
-@pytest.mark.parametrize("command", ["generate", "calibrate", "optimize"])
+@pytest.mark.parametrize("command", ["generate", "optimize"])
 def test_typical_acceptance_is_refused_where_the_text_must_be_the_models(command, copied, tiny, heads):
     model = ["--run", copied, "--model", tiny] + ([] if command == "generate" else ["--heads", heads])
     line = fail(command, *model, "--acceptance", "typical")
-    assert "typical is for evaluate alone" in line and "replay does not apply" in line
+    assert "typical is for calibrate and evaluate alone" in line and "replay does not apply" in line
 
 
-def test_typical_acceptance_is_refused_for_answers_made_elsewhere_too(copied, tiny, heads):
+def test_passes_are_recorded_and_a_tree_grown_from_them(copied, tiny, heads):
+    """From calibrate to evaluate by the commands that each names, and choose without replay."""
+    model = ["--run", copied, "--model", tiny, "--heads", heads]
+    typical = ["--acceptance", "typical", "--epsilon", 0.01, "--superset", 20]
+    seen = succeed("calibrate", *model, *typical)
+    table = PassTable.load(copied / "passes.safetensors")
+    assert table.tree.size == 20 and {half_of(name) for name in table.ids} == {"calibrate"}
+    names = ("acceptance", "temperature", "epsilon", "delta", "max_new_tokens", "split")
+    assert [table.provenance[name] for name in names] == ["typical", 0.7, 0.01, 0.1, 24, "calibrate"]
+    content = json.loads(succeed("calibrate", *model, *typical, "--json").stdout)
+    assert content["steps"] == len(table.passes) and content["tokens"] == 20
+    assert "with 20 nodes" in succeed("inspect", copied / "passes.safetensors").stdout
+    before = (copied / "growth.json").read_bytes()
+    seen = succeed(*following(seen), "--budget", 8)
+    assert "8 nodes, coverage" in seen.stdout and (copied / "growth.json").read_bytes() == before
+    growth = Growth.read(copied / "growth-typical.json")
+    rate = (table.accepted(growth.tree(8)) + 1).mean()
+    assert growth.tokens_per_step[-1] == pytest.approx(rate)
+    assert growth.provenance["epsilon"] == 0.01 and growth.provenance["budget"] == 8
+    evaluated = succeed(*following(seen))
+    runs = {run["name"]: run for run in read_json(copied / "evaluation.json")["runs"]}
+    assert runs["8"]["choices"] == [list(path) for path in growth.tree(8).choices], evaluated.stdout
+    grown = ["--growth", copied / "growth-typical.json"]
+    succeed("choose", "--run", copied, *grown)
+    choice = read_json(copied / "choice.json")
+    assert choice["provenance"]["estimator"] == "coverage" and len(choice["curve"]) > 1
+    for point in choice["curve"]:
+        assert point["tokens_per_step"] == pytest.approx(growth.tokens_per_step[point["tokens"] - 1])
+    line = fail("choose", "--run", copied, *grown, "--ranks", copied / "ranks.safetensors")
+    assert "typical acceptance, to which replay does not apply" in line
+
+
+def test_coverage_grows_under_limits_that_let_it_skip_ranks(copied, tiny, heads):
+    model = ["--run", copied, "--model", tiny, "--heads", heads]
+    succeed("calibrate", *model, "--acceptance", "typical", "--superset", 20)
+    passes = ["--run", copied, "--passes", copied / "passes.safetensors"]
+    succeed("grow", *passes, "--max-depth", 2, "--max-rank", 1, "--format", "medusa")
+    tree = Growth.read(copied / "growth-typical.json")
+    assert max(map(len, tree.paths)) <= 2 and max(max(path, default=0) for path in tree.paths) <= 1
+    for option in (["--contiguous"], ["--format", "hydra"]):
+        assert "may skip ranks" in fail("grow", *passes, *option, status=2)
+    for option in (["--ranks", copied / "ranks.safetensors"], ["--estimator", "joint"], ["--on-policy"]):
+        assert "takes none of --ranks" in fail("grow", *passes, *option, status=2)
+    assert "no step is of the evaluate half" in fail("grow", *passes, "--split", "evaluate")
+    assert "is a ranks file" in fail("grow", "--run", copied, "--passes", copied / "ranks.safetensors")
+    line = fail("replay", "--run", copied, "--ranks", copied / "passes.safetensors")
+    assert "is a passes file, not a ranks file" in line
+
+
+def test_passes_are_recorded_only_for_prompts_and_ranks_that_are_known(copied, tiny, heads):
+    model = ["--run", copied, "--model", tiny, "--heads", heads, "--acceptance", "typical"]
+    ranks = RankTable.load(copied / "ranks.safetensors")
+    ranks.provenance["heads_sha256"] = "other"
+    ranks.save(copied / "ranks.safetensors")
+    assert "do not belong together: heads_sha256" in fail("calibrate", *model)
+    (copied / "ranks.safetensors").unlink()
+    assert "`treeopt calibrate` makes this file" in fail("calibrate", *model)
     meta_path(copied / "generations.jsonl").unlink()
-    line = fail("calibrate", "--run", copied, "--model", tiny, "--heads", heads, "--acceptance", "typical")
-    assert "replay does not apply" in line
+    assert "does not say which prompts it is of" in fail("calibrate", *model)
 
 
 def test_replay_refuses_ranks_of_typical_answers(copied):

@@ -34,7 +34,8 @@ ACCEPTANCE: tuple[Decorator, ...] = (
     click.option(
         "--acceptance",
         type=click.Choice(["greedy", "sampled", "typical"]),
-        help="Which drafts are kept; typical, which changes the text, is for evaluate.  [default: by --temperature]",
+        help="Which drafts are kept; typical, which changes the text, is for calibrate and evaluate."
+        "  [default: by --temperature]",
     ),
     click.option(
         "--epsilon",

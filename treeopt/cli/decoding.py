@@ -51,8 +51,8 @@ class Decoding:
 
         if self.acceptance == "typical":
             raise InputError(
-                "--acceptance typical is for evaluate alone: its text depends on the tree, so ranks of it would say"
-                " nothing and replay does not apply; use greedy or sampled here"
+                "--acceptance typical is for calibrate and evaluate alone: its text depends on the tree, so it is not"
+                " the model's own and replay does not apply; use greedy or sampled here"
             )
         return Sampled(self.temperature, self.top_p, self.top_k)
 

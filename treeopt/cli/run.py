@@ -24,10 +24,13 @@ class RunDirectory:
         self.ranks = directory / "ranks.safetensors"
         self.partial_ranks = directory / "ranks.partial.safetensors"
         self.accuracy = directory / "accuracy.csv"
+        self.passes = directory / "passes.safetensors"
         self.growth = directory / "growth.json"
+        self.typical_growth = directory / "growth-typical.json"
         self.latency = directory / "latency.json"
         self.choice = directory / "choice.json"
         self.evaluation = directory / "evaluation.json"
+        self.report = directory / "report.html"
         self.heads = directory / "heads"
         self.adapter = directory / "adapter"
 

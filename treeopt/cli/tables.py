@@ -81,6 +81,15 @@ def _simulated(profile: LatencyProfile) -> str:
     return f"simulated, not measured{named}"
 
 
+def passes_text(content: Mapping[str, Any]) -> str:
+    """What a pass table holds, in a sentence."""
+    low, high = content["interval"]
+    return (
+        f"{content['steps']:,} steps of {content['prompts']} prompts with {content['tokens']} nodes:"
+        f" {content['tokens_per_step']:.3f} tokens per step (95 %: {low:.3f} to {high:.3f})"
+    )
+
+
 def choice_text(choices: Iterable[Choice]) -> str:
     """The whole curve of each setting, its notes, and the answer in a sentence."""
     parts = []
@@ -108,12 +117,13 @@ def growth_drawing(growth: Growth) -> str:
     return draw(growth.tree(growth.size), dict(zip(growth.paths, growth.values, strict=True)))
 
 
-def outcome_text(choice: Choice, files: Sequence[Path], figures: Mapping[str, Any]) -> str:
-    """What `optimize` found: prediction beside measurement, the recommendation in a sentence, the files to use."""
+def outcome_text(choice: Choice, files: Sequence[Path], report: Path, figures: Mapping[str, Any]) -> str:
+    """What `optimize` found: prediction beside measurement, the recommendation in a sentence, files and report."""
     speedup = f"speedup of the measured over the fastest plain decoding: {figures['speedup']:.3f}"
     compared = f"{table(*figures_cells(figures))}\n{speedup}"
-    listed = "\n".join(f"choices file: {file}" for file in files if not file.name.endswith(".meta.json"))
-    return "\n\n".join(filter(None, [compared, recommendation(choice, figures), listed]))
+    listed = [f"choices file: {file}" for file in files if not file.name.endswith(".meta.json")]
+    written = "\n".join([*listed, f"report: {report}"])
+    return "\n\n".join([compared, recommendation(choice, figures), written])
 
 
 def _share(cell: Mapping[str, float]) -> str:

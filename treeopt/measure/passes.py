@@ -69,6 +69,7 @@ def record_passes(
             heads_sha256=heads.sha256,
             dtype=backbone.dtype_name,
             device=str(backbone.device),
+            max_new_tokens=max_new_tokens,
             **facts,
         ),
     )

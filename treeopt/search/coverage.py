@@ -70,12 +70,20 @@ class PassTable:
         longest: NDArray[np.int64] = (reached * np.array(tree.depths)).max(axis=1)
         return longest
 
-    def interval(self, tree: Tree, rng: np.random.Generator) -> tuple[float, float, float]:
-        """Tokens per step of `tree` on these steps, and a 95 % interval by bootstrap over prompts."""
-        tokens = self.accepted(tree) + 1
+    def summary(self, seed: int = 0) -> dict[str, Any]:
+        """What was recorded, for JSON: tokens per step of the whole tree, with a 95 % interval by prompt."""
+        tokens = self.accepted(self.tree) + 1
         sums = sums_by_prompt([self.ids[i] for i in self.prompt], np.stack([tokens, np.ones_like(tokens)], 1))
-        low, high = ratio_interval(sums[:, 0], sums[:, 1], rng)
-        return float(tokens.mean()), float(low), float(high)
+        low, high = ratio_interval(sums[:, 0], sums[:, 1], np.random.default_rng(seed))
+        return {
+            "kind": "passes",
+            "prompts": len(self.ids),
+            "steps": len(tokens),
+            "tokens": self.tree.size,
+            "tokens_per_step": float(tokens.mean()),
+            "interval": [float(low), float(high)],
+            "provenance": self.provenance,
+        }
 
     def split(self, half: str) -> "PassTable":
         """Steps of one half of the prompts, `calibrate` or `evaluate`, or `all`; InputError for none."""

@@ -9,7 +9,7 @@ from treeopt.cli.run import RunDirectory
 from treeopt.cli.stages.grow import derived, from_table
 from treeopt.errors import MismatchError
 from treeopt.search.choose import Choice, choose, write_choice
-from treeopt.search.grow import Growth
+from treeopt.search.grow import COVERAGE, Growth
 from treeopt.search.latency import LatencyProfile
 from treeopt.search.rank_files import read_ranks
 from treeopt.search.ranks import RankTable
@@ -31,7 +31,8 @@ def make_choice(
     """Choose at every batch and context of the latencies, and write choice.json.
 
     Growth comes from the bare table `accuracy`, read as `grow.from_table` does, else from a growth file. Tokens per
-    step are replayed where there are ranks: those named, else the run's, which a bare table never meets.
+    step are replayed where there are ranks: those named, else the run's, which a bare table never meets, nor a growth
+    for typical acceptance, whose own tokens per step are taken.
     """
     latency = latency or run.latency
     profile = LatencyProfile.read(latency)
@@ -44,7 +45,8 @@ def make_choice(
         path = growth or run.growth
         grown = Growth.read(path)
         facts["growth_sha256"] = sha256_file(path)
-        ranks = ranks or (run.ranks if run.ranks.is_file() else None)
+        if ranks is None and grown.estimator != COVERAGE and run.ranks.is_file():
+            ranks = run.ranks
         half = _matching_ranks(ranks, grown, path, split)
     facts["estimator"] = grown.estimator
     if ranks is not None:
@@ -60,9 +62,13 @@ def next_sizes(choices: Sequence[Choice]) -> list[int]:
 
 
 def _matching_ranks(ranks: Path | None, growth: Growth, path: Path, split: str) -> RankTable | None:
-    """One half of the rank table; MismatchError where the growth is of another state of it."""
+    """One half of the rank table; MismatchError where the growth is of another, or for typical acceptance."""
     if ranks is None:
         return None
+    if growth.estimator == COVERAGE:
+        raise MismatchError(
+            f"{path}: grown for typical acceptance, to which replay does not apply; leave --ranks out"
+        )
     grown_from = growth.provenance.get("ranks_sha256")
     if grown_from is not None and grown_from != sha256_file(ranks):
         raise MismatchError(

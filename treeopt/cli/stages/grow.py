@@ -10,6 +10,7 @@ from treeopt.cli.growing import PUBLISHED, Growing
 from treeopt.errors import InputError
 from treeopt.search.accuracy import AccuracyTable
 from treeopt.search.accuracy_files import read_accuracy, split_name
+from treeopt.search.coverage import PassTable, grow_coverage
 from treeopt.search.estimate import ESTIMATORS, Independent
 from treeopt.search.grow import Growth, grow
 from treeopt.search.on_policy import on_policy
@@ -54,6 +55,15 @@ def from_table(
     origin = provenance(accuracy=source, accuracy_sha256=sha256_file(path), heads=table.heads)
     estimator = Independent(table.contiguous() if contiguous else table)
     return grow(estimator, budget, **limits, provenance=origin | _settings(budget, contiguous, limits))
+
+
+def from_passes(path: Path, budget: int, *, split: str = "calibrate", **limits: int | None) -> Growth:
+    """Grow by coverage from one half of the recorded steps."""
+    table = PassTable.load(path)
+    origin = derived(table.provenance, passes_sha256=sha256_file(path), split=split)
+    return grow_coverage(
+        table.split(split), budget, **limits, provenance=origin | _settings(budget, False, limits)
+    )
 
 
 def derived(origin: Mapping[str, Any], **facts: Any) -> dict[str, Any]:

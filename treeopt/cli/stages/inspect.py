@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from treeopt.artifact import load_json
-from treeopt.cli.tables import choice_text, growth_drawing, growth_text, latency_text
+from treeopt.artifact import load_arrays, load_json
+from treeopt.cli.tables import choice_text, growth_drawing, growth_text, latency_text, passes_text
 from treeopt.errors import InputError
 from treeopt.export.read import parse_tree_option, read_trees
 from treeopt.search.accuracy import AccuracyTable
 from treeopt.search.accuracy_files import read_accuracy, split_name
 from treeopt.search.choice import read_choice
+from treeopt.search.coverage import PassTable
 from treeopt.search.evaluation import read_evaluation
 from treeopt.search.grow import Growth
 from treeopt.search.latency import LatencyProfile
@@ -42,7 +43,7 @@ def inspect(source: str, accuracy: str | None = None, *, cumulative: bool = Fals
     path, name = split_name(source)
     if path.is_dir():
         raise InputError(f"{path}: is a directory; name a file in it")
-    kinds = {".safetensors": _ranks, ".npz": _ranks, ".jsonl": _lines, ".csv": _csv}
+    kinds = {".safetensors": _arrays, ".npz": _ranks, ".jsonl": _lines, ".csv": _csv}
     if path.suffix.lower() in kinds:
         return kinds[path.suffix.lower()](path)
     values = read_accuracy(accuracy, cumulative=cumulative) if accuracy else None
@@ -86,6 +87,14 @@ def _kind(path: Path) -> str | None:
     if isinstance(content, list) and any(isinstance(entry, dict) for entry in content):
         return PROMPTS
     return str(content.get("kind")) if isinstance(content, dict) else None
+
+
+def _arrays(path: Path) -> Seen:
+    """Ranks, or passes of typical acceptance."""
+    if load_arrays(path)[1].get("kind") != "passes":
+        return _ranks(path)
+    content = PassTable.load(path).summary()
+    return Seen(content, passes_text(content), ("grow", "--passes", str(path)))
 
 
 def _ranks(path: Path) -> Seen:
