@@ -5,7 +5,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from treeopt.errors import InputError
-from treeopt.measure.encode import encode_prompts
+from treeopt.measure.encode import EncodedPrompt, encode_prompts
 from treeopt.measure.prompts import Prompt
 
 HI = Prompt("a", "all", ("hi you",))
@@ -88,3 +88,14 @@ def test_a_template_that_rewrites_earlier_turns_is_refused():
     assert encode_prompt(tokenizer(last_only), TALK, "chat", turns=1) == ids("<user> hi <answer>")
     with pytest.raises(InputError, match="prompt 'a': the chat template rewrites earlier turns"):
         encode_prompts(tokenizer(last_only), [TALK], "chat")
+
+
+@pytest.mark.parametrize(("ended", "said"), [("eos", (5, 6)), ("limit", (5, 6, 7))])
+def test_the_next_turn_stands_behind_all_that_was_said_without_its_end_token(ended, said):
+    first = EncodedPrompt("t", "c", (1, 2), ((3,), (4, 4)))
+    second = first.following([5, 6, 7], ended)
+    assert second == EncodedPrompt("t", "c", (1, 2, *said, 3), ((4, 4),), turn=1)
+    third = second.following([8], "limit")
+    assert (third.ids, third.turn) == ((1, 2, *said, 3, 8, 4, 4), 2)
+    assert third.following([9], "limit") is None
+    assert [turn.key for turn in (first, second, third)] == ["t", "t#1", "t#2"]

@@ -1,12 +1,13 @@
 """From a prompt to token ids: chat templates, plain text, and what stands between the turns of a conversation."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
 from jinja2 import TemplateError
 
 from treeopt.errors import InputError
+from treeopt.measure.generations import turn_key
 from treeopt.measure.prompts import Prompt
 
 Template = Literal["auto", "chat", "none"]
@@ -18,13 +19,32 @@ ANSWER = "\u27e8answer\u27e9"  # stands for an answer when a template is asked w
 class EncodedPrompt:
     """A prompt as the model reads it: token ids, ready for the answer to follow.
 
-    `later` holds, for each further turn, the ids between the end of an answer's text and the next answer.
+    `later` holds, for each further turn, the ids between the end of an answer's text and the next answer. `turn` (from
+    0) is the turn that is to be answered.
     """
 
     id: str
     category: str
     ids: tuple[int, ...]
     later: tuple[tuple[int, ...], ...] = ()
+    turn: int = 0
+
+    @property
+    def key(self) -> str:
+        """The name of the answer to this turn, which also keys its noise."""
+        return turn_key(self.id, self.turn)
+
+    def following(self, answer_ids: Sequence[int], ended: str) -> "EncodedPrompt | None":
+        """The next turn, behind all that was said before it; None where there is none.
+
+        An answer's end token is left out of the text that later turns follow: the template closes a turn in its own
+        way.
+        """
+        if not self.later:
+            return None
+        said = answer_ids[: -1 if ended == "eos" else None]
+        ids = (*self.ids, *said, *self.later[0])
+        return replace(self, ids=ids, later=self.later[1:], turn=self.turn + 1)
 
 
 class Tokenizer(Protocol):

@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -58,55 +58,33 @@ def generate(
     first = {
         prompt.id: turn for prompt in prompts if (turn := _next_turn(backbone, prompt, file)) is not None
     }
-    order = sorted(first.values(), key=lambda turn: (-turn.left, -len(turn.tokens)))
-    waiting = deque(Request(turn.key, turn.tokens) for turn in order)
+    order = sorted(first.values(), key=lambda turn: (-len(turn.later), -len(turn.ids)))
+    waiting = deque(Request(turn.key, turn.ids) for turn in order)
     turns = {turn.key: turn for turn in order}
-    with tqdm(total=sum(turn.left for turn in order), desc="generate", unit="answer", disable=None) as bar:
+    left = sum(1 + len(turn.later) for turn in order)
+    with tqdm(total=left, desc="generate", unit="answer", disable=None) as bar:
         for request, answer in decode_queue(engine, waiting, rows=batch_size, max_new_tokens=max_new_tokens):
             turn = turns[request.id]
-            prompt = asked[turn.id]
-            made = Generation(
-                turn.id, prompt.category, turn.number, list(turn.tokens), answer.tokens, answer.ended
-            )
+            made = Generation(turn.id, turn.category, turn.turn, list(turn.ids), answer.tokens, answer.ended)
             file.append([made])
             bar.update()
-            following = _next_turn(backbone, prompt, file)
+            following = _next_turn(backbone, asked[turn.id], file)
             if following is not None:
                 turns[following.key] = following
-                waiting.appendleft(Request(following.key, following.tokens))
+                waiting.appendleft(Request(following.key, following.ids))
     return [file.done[key] for key in keys if key in file.done]
 
 
-@dataclass(frozen=True)
-class _Turn:
-    """A turn that is to be answered next, and how many of its conversation are left with it."""
-
-    id: str
-    number: int
-    tokens: tuple[int, ...]
-    left: int
-
-    @property
-    def key(self) -> str:
-        return turn_key(self.id, self.number)
-
-
-def _next_turn(backbone: Backbone, prompt: EncodedPrompt, file: GenerationsFile) -> _Turn | None:
-    """The first turn without an answer, behind all that was said before; None where there is none, or no room.
-
-    An answer's end token is left out of the text that later turns follow: the template closes a turn in its own way.
-    """
-    tokens = list(prompt.ids)
-    for number in range(1 + len(prompt.later)):
-        done = file.done.get(turn_key(prompt.id, number))
+def _next_turn(backbone: Backbone, prompt: EncodedPrompt, file: GenerationsFile) -> EncodedPrompt | None:
+    """The first turn without an answer, behind all that was said before; None where there is none, or no room."""
+    turn: EncodedPrompt | None = prompt
+    while turn is not None:
+        done = file.done.get(turn.key)
         if done is None:
-            fits = len(tokens) < backbone.context_limit
-            return _Turn(prompt.id, number, tuple(tokens), 1 + len(prompt.later) - number) if fits else None
-        if done.prompt_ids != tokens:
+            return turn if len(turn.ids) < backbone.context_limit else None
+        if done.prompt_ids != list(turn.ids):
             raise MismatchError(
                 f"{file.path}: answers another prompt with the id {done.key!r}; name another file"
             )
-        if number < len(prompt.later):
-            said = done.answer_ids[: -1 if done.ended == "eos" else None]
-            tokens += [*said, *prompt.later[number]]
+        turn = turn.following(done.answer_ids, done.ended)
     return None
