@@ -20,7 +20,8 @@ from treeopt.search.split import half_of
 EVALUATED = [row["id"] for row in prompt_rows() if half_of(row["id"]) == "evaluate"]
 RUN_FIELDS = set(
     "name choices tokens steps step_tokens ids emitted tokens_per_step tokens_per_s overhead speedup"
-    " identical_to_plain divergences categories interval acceptance".split()
+    " identical_to_plain divergences categories interval acceptance latency_ms latency_ms_interval"
+    " tokens_per_s_interval overhead_interval speedup_interval".split()
 )
 
 

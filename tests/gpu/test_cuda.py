@@ -96,7 +96,7 @@ def test_half_precision_reports_where_it_parts_from_plain_decoding(dtype, tmp_pa
     model = on_gpu(dtype=dtype)
     _, heads, _, tree = chain(model, tmp_path)
     for run in evaluate(model, heads, {"tree": tree}, PROMPTS, max_new_tokens=40):
-        assert len(run.answers) == len(PROMPTS) and run.emitted >= run.steps
+        assert len(run.answers) == len(PROMPTS)
         for found in run.divergences:
             print(f"{dtype}, {run.name}: {found.id} parts at {found.position}, margin {found.margin:.2g}")
             assert math.isfinite(found.margin) and 0 <= found.margin < 0.5

@@ -44,6 +44,16 @@ def test_a_filter_on_its_edge_excuses_too():
         assert found is not None and found.excused == excused
 
 
+def test_noise_and_name_are_those_of_the_turn():
+    model, noise, turn = tiny.backbone(), PositionNoise(3, 50), EncodedPrompt("p", "all", (4, 9, 2), turn=1)
+    rule = Sampled(0.7)
+    plain = tiny.plain_by_hand(model, turn.ids, 4, "p#1", rule, 3)
+    found = first_divergence(model, turn, plain, [*plain[:3], (plain[3] + 1) % 50], rule, noise)
+    first = first_divergence(model, PROMPT, plain, [*plain[:3], (plain[3] + 1) % 50], rule, noise)
+    assert found is not None and first is not None
+    assert (found.id, first.id) == ("p#1", "p") and found.margin != first.margin
+
+
 def test_a_shorter_answer_diverges_where_it_stops():
     found = first_divergence(tiny.backbone(), PROMPT, [5, 6, 7], [5, 6])
     assert found is not None and found.position == 2

@@ -1,21 +1,31 @@
 """Evaluation: every method's text is plain decoding's, counted alike."""
 
+from typing import Any
+
 import pytest
 import torch
 
 from tests import tiny
-from treeopt.decode import GREEDY, Answer, Engine, Sampled, Typical
+from treeopt.decode import GREEDY, Engine, Sampled, Typical
+from treeopt.errors import InputError, MismatchError
 from treeopt.measure import evaluate as module
+from treeopt.measure.calibrate import calibrate
 from treeopt.measure.encode import EncodedPrompt
-from treeopt.measure.evaluate import HF_GENERATE, PLAIN, Run, evaluate
+from treeopt.measure.evaluate import HF_GENERATE, PLAIN, evaluate
+from treeopt.measure.generate import generate
 from treeopt.model.hf_generate import timed_generate
 from treeopt.search.baselines import chain, dense
+from treeopt.search.replay import replay
 from treeopt.tree import ROOT
 
 PROMPTS = [
     EncodedPrompt(f"p{n}", "all", tuple((7 * n + 3 * i) % 48 + 2 for i in range(2 * n + 1))) for n in range(4)
 ]
 TREES = {"chain": chain(3), "dense": dense([3, 2])}
+
+
+def steps(run):
+    return sum(len(answer.step_tokens) for answer in run.answers)
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
@@ -31,10 +41,9 @@ def test_all_methods_give_the_same_text_and_are_counted_alike(family, rule):
         assert [answer.ended for answer in run.answers] == [
             "eos" if text[-1] == tiny.END else "limit" for text in texts
         ]
-        assert run.emitted == sum(map(len, texts)) == sum(sum(a.step_tokens) for a in run.answers)
-        assert run.seconds > 0
-    plain, _, _, theirs = runs
-    assert plain.steps == theirs.steps == plain.emitted and plain.tokens_per_step == 1
+        assert all(sum(a.step_tokens) == len(a.tokens) and a.seconds > 0 for a in run.answers)
+        if run.tree == ROOT:
+            assert all(set(a.step_tokens) == {1} for a in run.answers)
 
 
 def test_typical_acceptance_stands_beside_greedy_decoding_and_is_not_compared():
@@ -48,7 +57,7 @@ def test_typical_acceptance_stands_beside_greedy_decoding_and_is_not_compared():
     assert [run.compared for run in runs] == [True, False, False, True]
     assert [a.tokens for a in chained.answers] != [a.tokens for a in plain.answers]
     greedy = evaluate(model, tiny.heads_for(model), TREES, PROMPTS, max_new_tokens=15, hf_generate=False)
-    assert chained.tokens_per_step > greedy[1].tokens_per_step
+    assert steps(chained) < steps(greedy[1])
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -68,10 +77,60 @@ def test_half_precision_reports_where_it_parts_from_plain_decoding(dtype):
             assert 0 <= found.position < 60 and 0 <= found.margin < 0.05
 
 
-def test_the_figures_of_a_run():
-    run = Run("x", ROOT, [Answer([1, 2, 3], [2, 1], "limit", 0.5), Answer([4], [1], "eos", 0.25)])
-    assert (run.steps, run.emitted, run.seconds) == (3, 4, 0.75)
-    assert (run.tokens_per_step, run.step_ms, run.tokens_per_s) == (4 / 3, 250.0, 4 / 0.75)
+TALKS = [
+    EncodedPrompt("t3", "c", (9, 4), ((13,), (14, 15))),
+    EncodedPrompt("p", "all", (4, 9, 2)),
+    EncodedPrompt("t2", "c", (7, 8), ((11, 12),)),
+]
+
+
+@pytest.mark.parametrize("rule", [GREEDY, Sampled(0.8)])
+def test_every_method_answers_later_turns_behind_what_plain_decoding_said(rule, tmp_path):
+    """Turns, their texts and the names of their answers are those that calibration has: replay stays exact."""
+    model = tiny.backbone()
+    options: dict[str, Any] = {"max_new_tokens": 9, "rule": rule, "seed": 4}
+    heads = tiny.heads_for(model)
+    made = generate(model, TALKS, tmp_path / "g.jsonl", **options)
+    runs = evaluate(model, heads, TREES, TALKS, **options)
+    for run in runs:
+        assert [(p.key, p.id, p.category, list(p.ids)) for p in run.prompts] == [
+            (g.key, g.id, g.category, g.prompt_ids) for g in made
+        ]
+        assert [(a.tokens, a.ended) for a in run.answers] == [(g.answer_ids, g.ended) for g in made]
+        assert run.divergences == []
+    table = calibrate(model, heads, made, width=16)
+    for run in runs[1:3]:
+        assert tuple(tuple(a.step_tokens) for a in run.answers) == replay(table, run.tree).step_tokens
+
+
+def test_beside_typical_acceptance_turns_follow_plain_decoding_too():
+    model = tiny.backbone()
+    loose = Typical(2.0, 1e-3, 1e-3)
+    plain, chained, *_ = evaluate(
+        model, tiny.heads_for(model), TREES, TALKS, max_new_tokens=9, rule=loose, hf_generate=False
+    )
+    assert chained.prompts == plain.prompts and len(plain.prompts) == 6
+    assert [a.tokens for a in chained.answers] != [a.tokens for a in plain.answers]
+    said = plain.answers[0]
+    assert plain.prompts[1].ids == (9, 4, *said.tokens[: -1 if said.ended == "eos" else None], 13)
+
+
+def test_what_the_context_has_no_room_for_is_left_out():
+    model = tiny.backbone("gpt2")
+    full = EncodedPrompt("full", "all", (5,) * tiny.LIMIT)
+    talk = EncodedPrompt("t", "all", (7,) * (tiny.LIMIT - 4), ((8,) * 9, (8,)))
+    runs = evaluate(model, tiny.heads_for(model), TREES, [full, talk, PROMPTS[0]], max_new_tokens=3)
+    assert {tuple(p.key for p in run.prompts) for run in runs} == {("t", "p0")}
+    with pytest.raises(InputError, match="no prompt leaves room for an answer: gpt2 takes 96 tokens"):
+        evaluate(model, None, {}, [full], max_new_tokens=3)
+
+
+def test_a_tree_that_does_not_fit_the_heads_is_named():
+    model = tiny.backbone()
+    with pytest.raises(MismatchError, match=r"tree deep: choice \[0, 0, 0, 0\] has depth 4"):
+        evaluate(
+            model, tiny.heads_for(model), {"good": chain(2), "deep": chain(4)}, PROMPTS, max_new_tokens=3
+        )
 
 
 def test_methods_take_turns(monkeypatch):

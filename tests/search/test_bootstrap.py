@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from treeopt.search.bootstrap import RESAMPLES, ratio_interval, resampled_ratios, sums_by_prompt
+from treeopt.search.bootstrap import RESAMPLES, interval, ratio_interval, resampled_ratios, sums_by_prompt
 
 
 def test_answers_to_one_prompt_are_added_up():
@@ -34,3 +34,7 @@ def test_nothing_tried_says_nothing():
     low, high = ratio_interval(np.zeros((4, 2)), np.array([[0, 5]] * 4), np.random.default_rng(0))
     np.testing.assert_array_equal(low, [0, 0])
     np.testing.assert_array_equal(high, [1, 0])
+
+
+def test_an_interval_leaves_out_what_no_draw_could_tell():
+    np.testing.assert_allclose(interval(np.array([*range(1001), np.nan])), (25, 975))

@@ -9,7 +9,7 @@ from tests.strategies import rank_table, rank_tables, trees
 from treeopt.errors import InputError
 from treeopt.search.baselines import chain
 from treeopt.search.ranks import UNKNOWN
-from treeopt.search.replay import Replay, replay, replay_all
+from treeopt.search.replay import Replay, replay, replay_all, require_fits
 from treeopt.tree import ROOT, Tree
 
 
@@ -162,5 +162,7 @@ def test_trees_that_the_ranks_cannot_judge_are_refused():
         replay(table, chain(3))
     with pytest.raises(InputError, match=r"choice \[12\] needs rank 12, the table keeps ranks up to 9"):
         replay(table, Tree.from_choices([[12]]))
+    with pytest.raises(InputError, match=r"tree x: choice \[0, 0, 0\] is 3 deep"):
+        require_fits(table, chain(3), "tree x")
     with pytest.raises(InputError, match="no answer tokens"):
         replay(table.select([]), ROOT)

@@ -8,7 +8,7 @@ from treeopt.search.choose import choose
 from treeopt.search.estimate import Independent
 from treeopt.search.grow import grow
 from treeopt.search.latency import LatencyProfile
-from treeopt.view.tables import accuracy_table, curve_table, runs_table, table
+from treeopt.view.tables import accuracy_table, curve_table, runs_table, runs_text, table
 
 ACCURACIES = AccuracyTable(np.array([[0.6, 0.2], [0.5, 0.3]]))
 
@@ -59,3 +59,26 @@ def test_runs_show_the_columns_that_some_run_has():
         "plain   1        1.000       yes",
         "best   16        1.800        no",
     ]
+
+
+def test_runs_show_what_depths_and_categories_accepted():
+    part = {"tokens_per_step": 1.5, "interval": [1.25, 1.75], "acceptance": [0.5, None]}
+    runs = [
+        {"name": "plain", "tokens": 1, "tokens_per_step": 1.0, "acceptance": [], "categories": {}},
+        {"name": "best", "tokens": 16, **part, "categories": {"code": part | {"acceptance": [0.25]}}},
+    ]
+    first, second, legend = runs_text(runs).split("\n\n")
+    assert first.splitlines() == [
+        "name    N  tokens/step         95 %",
+        "plain   1        1.000            -",
+        "best   16        1.500  1.250-1.750",
+    ]
+    assert second.splitlines() == [
+        "name   category  tokens/step         95 %  depth 1  depth 2",
+        "plain       all        1.000            -        -        -",
+        "best        all        1.500  1.250-1.750    0.500        -",
+        "best       code        1.500  1.250-1.750    0.250        -",
+    ]
+    assert legend.startswith("depth k: ")
+    many = runs_text(runs * 5)
+    assert "code" not in many and many.endswith("by category: --json")

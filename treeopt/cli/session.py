@@ -29,6 +29,7 @@ class Session:
         self._loading = loading
         self.run = source.run
         self._read = cache(read_with_warnings)
+        self._warn_once = cache(warn)
         from transformers import logging
 
         logging.set_verbosity_error()
@@ -95,6 +96,11 @@ class Session:
             )
         if decoding.prompts == DEMO_PROMPTS and not self.source.is_demo:
             note(f"prompts: no --prompts given, so the demo's ({DEMO_PROMPTS})")
+        later = sum(len(prompt.turns) - 1 for prompt in self.prompt_rows(decoding))
+        if later and decoding.template == "none" and decoding.turns != 1:
+            self._warn_once(
+                f"{decoding.prompts}: {later} later turns left out, as --template none knows none"
+            )
         prompts = [p for p in self.prompt_rows(decoding) if split in (ALL, half_of(p.id))]
         if not prompts:
             raise InputError(

@@ -18,7 +18,10 @@ EXCUSED_MARGIN = 1e-4
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where an answer first differs from plain decoding's, and how far apart the two best scores lie there."""
+    """Where an answer first differs from plain decoding's, and how far apart the two best scores lie there.
+
+    `id` is the prompt's, with the turn for follow-ups.
+    """
 
     id: str
     position: int
@@ -49,7 +52,7 @@ def first_divergence(
     with torch.inference_mode():
         ids = torch.tensor([[*prompt.ids, *plain[:position]]], device=backbone.device)
         logits = backbone.logits(backbone.states(ids, use_cache=False)[0, -1]).float()
-        row = None if noise is None else torch.from_numpy(noise.row(prompt.id, position)).to(logits.device)
+        row = None if noise is None else torch.from_numpy(noise.row(prompt.key, position)).to(logits.device)
         best = rule.scores(logits, row).topk(2).values
         margin = min(float(best[0] - best[1]), rule.edge(logits))
-    return Divergence(prompt.id, position, margin)
+    return Divergence(prompt.key, position, margin)

@@ -4,14 +4,14 @@ Each prompt is decoded by every method before the next prompt, in an order that 
 slows down slows all of them. Prefill is counted and timed for nobody.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from tqdm import tqdm
 
 from treeopt.decode import GREEDY, Answer, Engine, PositionNoise, Rule, Sampled
+from treeopt.errors import InputError, MismatchError
 from treeopt.measure.agreement import Divergence, first_divergence
 from treeopt.measure.encode import EncodedPrompt
 from treeopt.model.backbone import Backbone
@@ -21,50 +21,29 @@ from treeopt.tree import ROOT, Tree
 
 PLAIN, HF_GENERATE = "plain", "hf_generate"
 
+Method = Callable[[EncodedPrompt], Answer]
+
 
 @dataclass
 class Run:
     """One method over all prompts: the tree's name (or plain, hf_generate), its answers, and where they diverged.
 
-    compared: False where texts are not plain decoding's by design, so that no divergence says anything.
+    `prompts` are those answered, one for each turn of a conversation. compared: False where texts are not plain
+    decoding's by design, so that no divergence says anything.
     """
 
     name: str
     tree: Tree
+    prompts: list[EncodedPrompt] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     divergences: list[Divergence] = field(default_factory=list)
     compared: bool = True
 
-    @property
-    def steps(self) -> int:
-        """Verifications over all prompts."""
-        return sum(len(answer.step_tokens) for answer in self.answers)
-
-    @property
-    def emitted(self) -> int:
-        """Tokens over all prompts."""
-        return sum(len(answer.tokens) for answer in self.answers)
-
-    @property
-    def seconds(self) -> float:
-        """Time spent in those steps, prefill not included."""
-        return sum(answer.seconds for answer in self.answers)
-
-    @property
-    def tokens_per_step(self) -> float:
-        """The acceleration rate of Cai et al. 2024, App. B.1."""
-        return self.emitted / self.steps
-
-    @property
-    def step_ms(self) -> float:
-        """Mean latency of a decoding step."""
-        return 1000 * self.seconds / self.steps
-
-    @property
-    def tokens_per_s(self) -> float:
-        """Tokens over seconds, prefill not included; an answer that came out of the prefill alone has neither."""
-        timed = [answer for answer in self.answers if answer.seconds > 0]
-        return sum(len(answer.tokens) for answer in timed) / self.seconds if timed else 0.0
+    def of_category(self, category: str) -> "Run":
+        """The answers to the prompts of one category."""
+        chosen = [i for i, prompt in enumerate(self.prompts) if prompt.category == category]
+        prompts, answers = [self.prompts[i] for i in chosen], [self.answers[i] for i in chosen]
+        return replace(self, prompts=prompts, answers=answers)
 
 
 def evaluate(
@@ -80,38 +59,65 @@ def evaluate(
 ) -> list[Run]:
     """Decode all prompts, one at a time, plainly, with transformers' `generate` and with each tree.
 
-    Plain decoding is greedy beside typical acceptance, whose texts are their own and so not compared.
+    Every method answers each turn of a conversation behind what plain decoding said before. What the context has no
+    room for, a prompt or a later turn, is left out. Plain decoding is greedy beside typical acceptance, whose texts
+    are their own and so not compared.
+    Errors: MismatchError naming the tree that the heads cannot draft; InputError where no prompt has room.
     """
-    plain_rule = rule.plain
-    engines = {PLAIN: Engine(backbone, rule=plain_rule, seed=seed)}
-    for name, tree in trees.items():
-        engines[name] = Engine(backbone, heads, tree, rule=rule, seed=seed)
-    methods: dict[str, Any] = {
-        name: lambda p, engine=engine: engine.decode([p.ids], [p.id], max_new_tokens)[0]
+    asked = [prompt for prompt in prompts if len(prompt.ids) < backbone.context_limit]
+    if not asked:
+        raise InputError(
+            f"no prompt leaves room for an answer: {backbone.name} takes {backbone.context_limit} tokens, the shortest"
+            f" prompt has {min((len(prompt.ids) for prompt in prompts), default=0)}"
+        )
+    plain = Engine(backbone, rule=rule.plain, seed=seed)
+    engines = {PLAIN: plain} | _tree_engines(backbone, heads, trees, rule, seed)
+    methods: dict[str, Method] = {
+        name: lambda p, engine=engine: engine.decode([p.ids], [p.key], max_new_tokens)[0]  # type: ignore[misc]
         for name, engine in engines.items()
     }
     if hf_generate:
-        noise = PositionNoise(seed, backbone.vocabulary) if plain_rule.noisy else None
-        methods[HF_GENERATE] = lambda p: _with_transformers(backbone, p, max_new_tokens, plain_rule, noise)
+        methods[HF_GENERATE] = lambda p: _with_transformers(
+            backbone, p, max_new_tokens, rule.plain, plain.noise
+        )
     runs = {
-        name: Run(name, trees.get(name, ROOT), compared=name not in trees or rule == plain_rule)
+        name: Run(name, trees.get(name, ROOT), compared=name not in trees or rule == rule.plain)
         for name in methods
     }
-    order = list(methods)
-    for name in order:  # one untimed answer each: lazy set-up of kernels and allocators is nobody's latency
-        methods[name](prompts[0])
-    for number, prompt in enumerate(tqdm(prompts, desc="evaluate", unit="prompt", disable=None)):
-        turn = number % len(order)
-        for name in order[turn:] + order[:turn]:
-            runs[name].answers.append(methods[name](prompt))
-        plain = runs[PLAIN].answers[-1].tokens
-        for run in (run for run in runs.values() if run.compared):
-            found = first_divergence(
-                backbone, prompt, plain, run.answers[-1].tokens, plain_rule, engines[PLAIN].noise
-            )
-            if found is not None:
-                run.divergences.append(found)
+    for answer in methods.values():  # one untimed each: set-up of kernels and allocators is nobody's latency
+        answer(asked[0])
+    for prompt in tqdm(asked, desc="evaluate", unit="prompt", disable=None):
+        turn: EncodedPrompt | None = prompt
+        while turn is not None and len(turn.ids) < backbone.context_limit:
+            said = _take_turns(turn, methods, runs)
+            for run in (run for run in runs.values() if run.compared):
+                tokens = run.answers[-1].tokens
+                found = first_divergence(backbone, turn, said.tokens, tokens, rule.plain, plain.noise)
+                run.divergences += [] if found is None else [found]
+            turn = turn.following(said.tokens, said.ended)
     return list(runs.values())
+
+
+def _tree_engines(
+    backbone: Backbone, heads: MedusaHeads | None, trees: Mapping[str, Tree], rule: Rule, seed: int
+) -> dict[str, Engine]:
+    engines = {}
+    for name, tree in trees.items():
+        try:
+            engines[name] = Engine(backbone, heads, tree, rule=rule, seed=seed)
+        except MismatchError as error:
+            raise MismatchError(f"tree {name}: {error}") from error
+    return engines
+
+
+def _take_turns(prompt: EncodedPrompt, methods: Mapping[str, Method], runs: Mapping[str, Run]) -> Answer:
+    """Every method's answer, added to its run, another method first each time; plain decoding's is given back."""
+    order = list(methods)
+    first = len(runs[PLAIN].answers) % len(order)
+    for name in order[first:] + order[:first]:
+        runs[name].prompts.append(prompt)
+        runs[name].answers.append(methods[name](prompt))
+    return runs[PLAIN].answers[-1]
 
 
 def _with_transformers(
@@ -130,7 +136,7 @@ def _with_transformers(
     if noise is not None:
 
         def adjust(scores: torch.Tensor, position: int) -> torch.Tensor:
-            row = torch.from_numpy(noise.row(prompt.id, position)).to(scores.device)
+            row = torch.from_numpy(noise.row(prompt.key, position)).to(scores.device)
             return rule.scores(scores, row)
 
     tokens, times = timed_generate(backbone, prompt.ids, limit, adjust)

@@ -35,6 +35,13 @@ def resampled_ratios(
     return np.asarray(np.divide(above, below, out=unknown, where=below > 0))
 
 
+def interval(resampled: Floats) -> tuple[float, float]:
+    """95 % percentile interval (Efron 1979) of figures resampled [RESAMPLES], but for those that are NaN."""
+    tail = (1 - LEVEL) / 2
+    low, high = np.nanquantile(resampled, (tail, 1 - tail))
+    return float(low), float(high)
+
+
 def ratio_interval(
     numerators: NDArray[Any], denominators: NDArray[Any], rng: np.random.Generator
 ) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from treeopt.artifact import require_match
 from treeopt.errors import InputError
-from treeopt.search.bootstrap import LEVEL, RESAMPLES, Floats, resampled_ratios
+from treeopt.search.bootstrap import RESAMPLES, Floats, interval, resampled_ratios
 from treeopt.search.choice import Choice, Plain, Point, read_choice, write_choice
 from treeopt.search.grow import Growth
 from treeopt.search.latency import LatencyProfile
@@ -108,13 +108,11 @@ def _choose_at(profile: LatencyProfile, rates: _Rates, batch: int, context: int,
 
 def _point(batch: int, size: int, latencies: Floats, rates: _Rates, rng: np.random.Generator) -> Point:
     latency, rate, resampled = float(np.median(latencies)), rates.mean(size), rates.resampled(size)
-    interval = None
+    between = None
     if resampled is not None:
         medians = np.median(rng.choice(latencies, (RESAMPLES, len(latencies))), axis=1)
-        tail = (1 - LEVEL) / 2
-        low, high = np.nanquantile(batch * resampled * 1000 / medians, (tail, 1 - tail))
-        interval = float(low), float(high)
-    return Point(size, rate, latency, _tokens_per_s(batch, rate, latency), interval)
+        between = interval(batch * resampled * 1000 / medians)
+    return Point(size, rate, latency, _tokens_per_s(batch, rate, latency), between)
 
 
 def _tokens_per_s(batch: int, tokens_per_step: float, latency_ms: float) -> float:

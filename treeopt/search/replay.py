@@ -121,7 +121,7 @@ def replay_all(table: RankTable, trees: Sequence[Tree]) -> list[Replay]:
     for tree in trees:
         nodes.update(tree.choices)
     union = Tree.from_choices(nodes)
-    _require_fits(table, union)
+    require_fits(table, union)
     ends = _walk_ends(table, union)
     accepted = _accepted(union, trees)
     block = max(1, CELLS // table.positions)
@@ -134,16 +134,17 @@ def replay_all(table: RankTable, trees: Sequence[Tree]) -> list[Replay]:
     ]
 
 
-def _require_fits(table: RankTable, tree: Tree) -> None:
+def require_fits(table: RankTable, tree: Tree, where: str = "replay") -> None:
+    """InputError, `where` first, when the tree needs heads or ranks that the table does not have."""
     for path in tree.choices:
         if len(path) > table.heads:
             raise InputError(
-                f"replay: choice {list(path)} is {len(path)} deep, the ranks are of {table.heads} heads;"
+                f"{where}: choice {list(path)} is {len(path)} deep, the ranks are of {table.heads} heads;"
                 " cut the tree to them"
             )
         if max(path) >= table.width:
             raise InputError(
-                f"replay: choice {list(path)} needs rank {max(path)}, the table keeps ranks up to"
+                f"{where}: choice {list(path)} needs rank {max(path)}, the table keeps ranks up to"
                 f" {table.width - 1}; calibrate with more"
             )
 

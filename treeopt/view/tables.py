@@ -18,12 +18,20 @@ RUN_COLUMNS = {
     "steps": "steps",
     "emitted": "emitted",
     "tokens_per_step": "tokens/step",
+    "interval": "95 %",
     "tokens_per_s": "token/s",
     "overhead": "overhead",
     "speedup": "speedup",
+    "speedup_interval": "95 %",
     "identical_to_plain": "as plain",
 }
 """Columns of a table of runs: fields of `evaluation.json`, and their headings."""
+
+PART_COLUMNS = ("tokens_per_step", "interval", "tokens_per_s", "speedup", "speedup_interval")
+"""Those of them that a run has for each category too."""
+
+MANY = 8
+"""Runs beyond which a text leaves categories to --json."""
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -50,6 +58,14 @@ def accuracy_table(accuracy: AccuracyTable, ranks: int = 4) -> str:
 def runs_table(runs: Sequence[Mapping[str, Any]]) -> str:
     """`runs_cells` as text."""
     return table(*runs_cells(runs))
+
+
+def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
+    """All runs in a table, and one of their acceptance by depth, over all prompts and in each category."""
+    few = len(runs) <= MANY
+    legend = "depth k: of the steps that accepted all guesses above it, the share that accepted there"
+    parts = [runs_table(runs), table(*parts_cells(runs, by_category=few)), legend]
+    return "\n\n".join(parts if few else [*parts, "by category: --json"])
 
 
 def curve_cells(choice: Choice) -> Cells:
@@ -86,6 +102,24 @@ def runs_cells(runs: Sequence[Mapping[str, Any]]) -> Cells:
     return [RUN_COLUMNS[name] for name in columns], [[run.get(name) for name in columns] for run in runs]
 
 
+def parts_cells(runs: Sequence[Mapping[str, Any]], *, by_category: bool = True) -> Cells:
+    """Acceptance by depth of each run, all in all and in each category; columns that no run has are left out."""
+    parts = [
+        (run["name"], category, part)
+        for run in runs
+        for category, part in ({"all": run} | (run.get("categories", {}) if by_category else {})).items()
+    ]
+    columns = [name for name in PART_COLUMNS if any(part.get(name) is not None for _, _, part in parts)]
+    depth = max(len(part.get("acceptance") or ()) for _, _, part in parts)
+    rows = [
+        [name, category, *(part.get(column) for column in columns), *(part.get("acceptance") or ())]
+        for name, category, part in parts
+    ]
+    headings = [*(RUN_COLUMNS[name] for name in columns), *(f"depth {k + 1}" for k in range(depth))]
+    width = 2 + len(headings)
+    return ["name", "category", *headings], [row + [None] * (width - len(row)) for row in rows]
+
+
 def latency_cells(profile: LatencyProfile) -> Cells:
     """Median, quartiles and overhead of every size at every batch and context."""
     rows: list[list[Any]] = []
@@ -104,9 +138,11 @@ def _interval(interval: Interval | None, spec: str) -> str | None:
 
 
 def cell(value: Any) -> str:
-    """A value as it stands in a table: None is a dash, large numbers have commas or fewer decimals."""
+    """A value as it stands in a table: None is a dash, large numbers have commas or fewer decimals, a pair a dash."""
     if value is None:
         return "-"
+    if isinstance(value, (list, tuple)):
+        return "-".join(map(cell, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

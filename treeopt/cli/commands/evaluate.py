@@ -40,15 +40,15 @@ def command(
     """Decode for real, with trees, plainly and with transformers' generate, in turns: evaluation.json.
 
     By default on the half of the prompts that nothing was fitted to. Every text is compared with plain
-    decoding's, which it must equal.
+    decoding's, which it must equal. FILE:all is every tree of a file, and every size of a growth.
     """
     from treeopt.artifact import load_json
     from treeopt.cli.decoding import resolve
     from treeopt.cli.session import Session
-    from treeopt.cli.stages.evaluate import make_evaluation, report_divergences
+    from treeopt.cli.stages.evaluate import counted, make_evaluation, report_divergences
     from treeopt.cli.trees import given_trees, require_own_choice
     from treeopt.tree import ROOT
-    from treeopt.view.tables import runs_table
+    from treeopt.view.tables import runs_text
 
     session, run = Session(source), source.run
     wanted = given_trees(trees, run)
@@ -64,6 +64,6 @@ def command(
     show(
         as_json,
         load_json(path),
-        lambda: f"{path}: {len(content['runs'][0]['ids'])} prompts\n\n{runs_table(content['runs'])}",
+        lambda: f"{path}: {counted(content)}\n\n{runs_text(content['runs'])}",
         next_command("inspect", run, None, str(path)),
     )

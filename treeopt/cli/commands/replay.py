@@ -21,11 +21,13 @@ from treeopt.cli.run import RunDirectory, next_command
 def command(run: RunDirectory, ranks: Path | None, trees: tuple[str, ...], split: str, as_json: bool) -> None:
     """See what trees would accept, step by step, without decoding: exact, from ranks alone.
 
-    By default on the half of the prompts that nothing was fitted to. Prints, and writes nothing.
+    Tokens per step with 95 % intervals, and acceptance by depth, over all prompts and by category. By default on the
+    half of the prompts that nothing was fitted to. FILE:all is every tree of a file, and every size of a growth.
+    Prints, and writes nothing.
     """
     from treeopt.cli.stages.replay import replay_trees
     from treeopt.cli.trees import given_trees, require_own_choice
-    from treeopt.view.tables import runs_table
+    from treeopt.view.tables import runs_text
 
     content = replay_trees(ranks or run.ranks, given_trees(trees, run), split)
     if not trees:
@@ -33,6 +35,6 @@ def command(run: RunDirectory, ranks: Path | None, trees: tuple[str, ...], split
     show(
         as_json,
         content,
-        lambda: runs_table(content["runs"]),
+        lambda: runs_text(content["runs"]),
         next_command("evaluate", run, content["provenance"]),
     )

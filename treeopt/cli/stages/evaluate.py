@@ -11,11 +11,11 @@ from treeopt.cli.output import note, warn
 from treeopt.cli.run import require_writable
 from treeopt.cli.session import Session
 from treeopt.cli.stages.replay import run_record
-from treeopt.decode import Answer
 from treeopt.errors import InputError
 from treeopt.measure.encode import EncodedPrompt
 from treeopt.measure.evaluate import HF_GENERATE, PLAIN, Run, evaluate
 from treeopt.measure.generations import Generation, read_generations, read_provenance
+from treeopt.measure.speed import speed
 from treeopt.search.replay import Replay
 from treeopt.search.split import ALL, half_of
 from treeopt.tree import ROOT, Tree
@@ -50,7 +50,7 @@ def make_evaluation(
         if _is_same(content, origin, trees, hf_generate):
             note(f"evaluate: {path} is kept, it is of this model, these heads, trees and prompts")
             return content
-    prompts = own_prompts(own, split) if own else session.prompts(decoding, split)
+    prompts = _own_prompts(own, split) if own else session.prompts(decoding, split)
     runs = evaluate(
         session.backbone,
         session.heads if trees else None,
@@ -61,7 +61,11 @@ def make_evaluation(
         seed=decoding.seed,
         hf_generate=hf_generate,
     )
-    content = {"runs": records(runs, prompts), "provenance": provenance(**origin)}
+    left_out = sum(1 + len(prompt.later) for prompt in prompts) - len(runs[0].prompts)
+    if left_out:
+        takes = f"{session.backbone.name} takes {session.backbone.context_limit} tokens"
+        warn(f"evaluate: {left_out} prompts or later turns left out, as {takes}")
+    content = {"runs": records(runs), "provenance": provenance(**origin, left_out=left_out or None)}
     write_json(path, content, "evaluation")
     return content
 
@@ -75,38 +79,31 @@ def _made_elsewhere(session: Session, decoding: Decoding) -> list[Generation]:
     return read_generations(path, vocabulary=backbone.vocabulary, end_tokens=backbone.end_tokens)
 
 
-def own_prompts(answers: Sequence[Generation], split: str) -> list[EncodedPrompt]:
-    """The prompts of one half as the answers have them."""
-    chosen = [a for a in answers if a.turn == 0 and split in (ALL, half_of(a.id))]
+def _own_prompts(answers: Sequence[Generation], split: str) -> list[EncodedPrompt]:
+    """The prompts of one half as the answers have them, later turns behind what was said before."""
+    chosen = [a for a in answers if split in (ALL, half_of(a.id))]
     if not chosen:
         raise InputError(f"no answer is in the {split} half of the prompts; add prompts, or take --split all")
-    return [EncodedPrompt(a.id, a.category, tuple(a.prompt_ids)) for a in chosen]
+    return [EncodedPrompt(a.id, a.category, tuple(a.prompt_ids), turn=a.turn) for a in chosen]
 
 
-def records(runs: Sequence[Run], prompts: Sequence[EncodedPrompt]) -> list[dict[str, Any]]:
+def records(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Runs with counts, timing against plain decoding, and where their answers diverge from its."""
     plain = next(run for run in runs if run.name == PLAIN)
-    return [_record(run, plain, prompts) for run in runs]
+    return [_record(run, plain) for run in runs]
 
 
-def _record(run: Run, plain: Run, prompts: Sequence[EncodedPrompt]) -> dict[str, Any]:
+def _record(run: Run, plain: Run) -> dict[str, Any]:
     replayed = Replay.of_steps(
         run.tree,
         [answer.step_tokens for answer in run.answers],
-        [prompt.id for prompt in prompts],
-        [prompt.category for prompt in prompts],
+        [prompt.id for prompt in run.prompts],
+        [prompt.category for prompt in run.prompts],
     )
     record = run_record(run.name, replayed)
     for category, part in record["categories"].items():
-        chosen = [i for i, prompt in enumerate(prompts) if prompt.category == category]
-        rate, plain_rate = (_rate([each.answers[i] for i in chosen]) for each in (run, plain))
-        part |= {"tokens_per_s": rate, "speedup": rate / plain_rate}
-    overhead = run.step_ms / plain.step_ms
-    record |= {
-        "tokens_per_s": run.tokens_per_s,
-        "overhead": overhead,
-        "speedup": run.tokens_per_step / overhead,
-    }
+        part |= _timing(run.of_category(category), plain.of_category(category))
+    record |= _timing(run, plain)
     if not run.compared:
         return record | {"nan_nodes": sum(answer.nan_nodes for answer in run.answers)}
     return record | {
@@ -115,28 +112,44 @@ def _record(run: Run, plain: Run, prompts: Sequence[EncodedPrompt]) -> dict[str,
     }
 
 
-def report_divergences(content: Mapping[str, Any]) -> None:
-    """A line for every answer that is not plain decoding's: a warning where rounding in float32 does not explain it.
+def _timing(run: Run, plain: Run) -> dict[str, Any]:
+    """The fields of a `Speed`; none where there is none, as they are None already."""
+    measured = speed(run, plain)
+    return {} if measured is None else asdict(measured)
 
-    Runs of typical acceptance, whose texts are their own, have a warning where they met NaN.
+
+def counted(content: Mapping[str, Any]) -> str:
+    """How many answers an evaluation has, and to how many prompts."""
+    ids = content["runs"][0]["ids"]
+    prompts = f"{len(set(ids))} prompt{'s' if len(set(ids)) > 1 else ''}"
+    return prompts if len(ids) == len(set(ids)) else f"{len(ids)} answers to {prompts}"
+
+
+def report_divergences(content: Mapping[str, Any]) -> None:
+    """A line for every run whose answers are not all plain decoding's: how many, the first, and the widest margin.
+
+    A warning where rounding in float32 does not explain them. Runs of typical acceptance, whose texts are their own,
+    have a warning where they met NaN.
     """
     dtype = content["provenance"]["dtype"]
     for run in content["runs"]:
         if run.get("nan_nodes"):
             warn(f"{run['name']}: {run['nan_nodes']} nodes rejected, as their logits held NaN")
-        for found in run["divergences"] or ():
-            where = f"{run['name']}: answer {found['id']} differs from plain decoding at token {found['position']}"
-            margin = f"the two best scores lie {found['margin']:.1e} apart there"
-            if found["excused"]:
-                note(f"{where}; {margin}, which is rounding")
+        found = run["divergences"] or ()
+        unexplained = [one for one in found if not one["excused"]]
+        for first in (unexplained or found)[:1]:
+            widest = max(one["margin"] for one in found)
+            text = (
+                f"{run['name']}: {len(found)} of {len(run['ids'])} answers differ from plain decoding, the first"
+                f" {first['id']} at token {first['position']}, where the two best scores lie {first['margin']:.1e}"
+                f" apart ({widest:.1e} at most)"
+            )
+            if not unexplained:
+                note(f"{text}: rounding")
             elif dtype != "float32":
-                note(f"{where}; {margin}, in {dtype}")
+                note(f"{text}, in {dtype}")
             else:
-                warn(f"{where}; {margin}, which is more than float32 rounding explains")
-
-
-def _rate(answers: Sequence[Answer]) -> float:
-    return sum(len(answer.tokens) for answer in answers) / sum(answer.seconds for answer in answers)
+                warn(f"{text}, which is more than float32 rounding explains")
 
 
 def _compare_with_ranks(session: Session, origin: Mapping[str, Any]) -> None:

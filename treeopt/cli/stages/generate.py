@@ -54,10 +54,6 @@ def ensure_generations(
         if not answers:
             raise InputError(f"{decoding.prompts}: no prompt leaves room for an answer; {room}")
         warn(f"generate: {left_out} prompts or later turns left out, as {room}")
-    if decoding.template == "none" and decoding.turns != 1:
-        later = sum(len(prompt.turns) - 1 for prompt in session.prompt_rows(decoding))
-        if later:
-            warn(f"{decoding.prompts}: {later} later turns left out, as --template none knows none")
     if path.stat().st_size == before:
         note(f"generate: {path} is kept, all {len(answers)} answers are there")
     return answers

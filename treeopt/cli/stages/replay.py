@@ -9,8 +9,15 @@ import numpy as np
 from treeopt.cli.stages.grow import derived
 from treeopt.errors import InputError
 from treeopt.search.rank_files import read_ranks
-from treeopt.search.replay import Replay, replay_all
+from treeopt.search.replay import Replay, replay_all, require_fits
 from treeopt.tree import Tree
+
+TIMING = tuple(
+    field
+    for name in ("latency_ms", "tokens_per_s", "overhead", "speedup")
+    for field in (name, f"{name}_interval")
+)
+"""What only a clock can tell: the fields of `treeopt.measure.speed.Speed`, None without one."""
 
 
 def replay_trees(ranks: Path, trees: Mapping[str, Tree], split: str) -> dict[str, Any]:
@@ -20,6 +27,8 @@ def replay_trees(ranks: Path, trees: Mapping[str, Tree], split: str) -> dict[str
         raise InputError(
             f"{ranks}: of answers made with typical acceptance, whose text depends on the tree; replay does not apply"
         )
+    for name, tree in trees.items():
+        require_fits(half, tree, f"tree {name}")
     replays = replay_all(half, list(trees.values()))
     runs = [run_record(name, replayed) for name, replayed in zip(trees, replays, strict=True)]
     return {
@@ -30,34 +39,31 @@ def replay_trees(ranks: Path, trees: Mapping[str, Tree], split: str) -> dict[str
 
 
 def run_record(name: str, replayed: Replay, *, seed: int = 0) -> dict[str, Any]:
-    """One run: its counts, their interval, acceptance by depth, and both for each category; timing is None."""
-    low, high = replayed.interval(np.random.default_rng(seed))
-    categories = {
-        category: {
-            "tokens_per_step": part.tokens_per_step,
-            "acceptance": _acceptance(part),
-            "tokens_per_s": None,
-            "speedup": None,
-        }
-        for category, part in replayed.by_category().items()
-    }
+    """One run: its counts, their interval, acceptance by depth, and the same for each category; timing is None."""
     return {
         "name": name,
         "choices": replayed.tree.choices,
         "tokens": replayed.tree.size,
-        "steps": replayed.steps,
         "step_tokens": replayed.step_tokens,
         "ids": replayed.ids,
+        **_measures(replayed, seed),
+        "identical_to_plain": None,
+        "divergences": None,
+        "categories": {
+            category: _measures(part, seed) for category, part in replayed.by_category().items() if part.steps
+        },
+    }
+
+
+def _measures(replayed: Replay, seed: int) -> dict[str, Any]:
+    low, high = replayed.interval(np.random.default_rng(seed))
+    return {
+        "steps": replayed.steps,
         "emitted": replayed.emitted,
         "tokens_per_step": replayed.tokens_per_step,
         "interval": [low, high],
         "acceptance": _acceptance(replayed),
-        "tokens_per_s": None,
-        "overhead": None,
-        "speedup": None,
-        "identical_to_plain": None,
-        "divergences": None,
-        "categories": categories,
+        **dict.fromkeys(TIMING),
     }
 
 
