@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from treeopt.errors import InputError, MismatchError, TreeoptError, UnsupportedError
     from treeopt.search.accuracy import AccuracyTable
     from treeopt.search.choose import Choice, choose
+    from treeopt.search.coverage import PassTable, grow_coverage
     from treeopt.search.estimate import Independent, Joint, Shrunk
     from treeopt.search.grow import Growth, grow
     from treeopt.search.latency import LatencyProfile
@@ -43,6 +44,7 @@ __all__ = [
     "Joint",
     "LatencyProfile",
     "MismatchError",
+    "PassTable",
     "RankTable",
     "Replay",
     "Shrunk",
@@ -52,6 +54,7 @@ __all__ = [
     "__version__",
     "choose",
     "grow",
+    "grow_coverage",
     "on_policy",
     "replay",
     "replay_all",
@@ -62,6 +65,7 @@ _MODULES = {
     "treeopt.errors": ("InputError", "MismatchError", "TreeoptError", "UnsupportedError"),
     "treeopt.search.accuracy": ("AccuracyTable",),
     "treeopt.search.choose": ("Choice", "choose"),
+    "treeopt.search.coverage": ("PassTable", "grow_coverage"),
     "treeopt.search.estimate": ("Independent", "Joint", "Shrunk"),
     "treeopt.search.grow": ("Growth", "grow"),
     "treeopt.search.latency": ("LatencyProfile",),
