@@ -4,10 +4,12 @@
 
 For each rank table: tokens per step by replay of each estimator's tree, grown in folds by prompt, with and without
 visited rows; of random dense trees, of the best dense tree by replay of the fitted prompts, and of published trees.
-Intervals are by bootstrap over prompts, the important one on the difference to `independent`. FILE gets it all as JSON.
+Intervals are by bootstrap over prompts, the important one on the difference to `independent`. The last line says, as
+JSON, at which sizes an estimator is significantly better or worse than that, each size by itself. FILE gets it all.
 """
 
 import argparse
+import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,23 +17,25 @@ from treeopt.artifact import format_json, sha256_file, write_text
 from treeopt.cli.stages.grow import derived
 from treeopt.export.read import read_trees
 from treeopt.search.accuracy_files import split_name
-from treeopt.search.compare import Compared, compare
+from treeopt.search.compare import INDEPENDENT, Compared, compare
+from treeopt.search.estimate import ESTIMATORS
 from treeopt.search.rank_files import read_ranks
 from treeopt.search.ranks import RankTable
 from treeopt.tree import Tree
-from treeopt.view.tables import table as aligned
+from treeopt.view.comparison import compared_table
 
 SIZES = (4, 8, 16, 32, 64, 128, 256)
 
 
 def main() -> None:
     options = parsed()
-    comparisons = []
+    comparisons, verdicts = [], {}
     for path in options.ranks:
         table = read_ranks(path).split(options.split)
         trees = {name: tree for source in options.trees for name, tree in fitting(source, table).items()}
         lines = compare(table, options.sizes, trees, folds=options.folds, seed=options.seed)
-        print(f"{path}: {table.positions} rows, {len(set(table.ids))} prompts\n\n{text(lines)}\n")
+        print(f"{path}: {table.positions} rows, {len(set(table.ids))} prompts\n\n{compared_table(lines)}\n")
+        verdicts[str(path)] = significant(lines)
         facts = {"ranks_sha256": sha256_file(path), "positions": table.positions, "folds": options.folds}
         comparisons.append(
             {
@@ -44,6 +48,7 @@ def main() -> None:
         )
     if options.output:
         write_text(options.output, format_json({"comparisons": comparisons}))
+    print(json.dumps(verdicts))
 
 
 def parsed() -> argparse.Namespace:
@@ -70,14 +75,16 @@ def fitting(source: str, table: RankTable) -> dict[str, Tree]:
     return trees
 
 
-def text(lines: list[Compared]) -> str:
-    """One line for each size and way: the predicted beside the replayed, and the difference to independent."""
-    rows = []
-    for line in sorted(lines, key=lambda line: line.tokens):
+def significant(lines: list[Compared]) -> dict[str, dict[str, list[int]]]:
+    """Each estimator's sizes at which the interval of its difference to `independent` lies above 0, and below."""
+    verdict: dict[str, dict[str, list[int]]] = {}
+    for line in lines:
         low, high = line.difference_interval
-        rows.append([str(line.tokens), line.name, f"{line.nodes:.0f}", line.predicted, line.tokens_per_step])
-        rows[-1] += [f"{line.difference:+.4f}", f"{low:+.4f} to {high:+.4f}"]
-    return aligned(["N", "way", "nodes", "predicted", "replayed", "difference", "95 %"], rows)
+        if line.name.startswith(tuple(ESTIMATORS)) and line.name != INDEPENDENT:
+            sizes = verdict.setdefault(line.name, {"better": [], "worse": []})
+            sizes["better"] += [line.tokens] * (low > 0)
+            sizes["worse"] += [line.tokens] * (high < 0)
+    return verdict
 
 
 if __name__ == "__main__":

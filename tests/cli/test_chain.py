@@ -4,6 +4,7 @@ import csv
 import json
 
 import click
+import numpy as np
 import pytest
 
 from tests.cli.command_line import following, prompt_rows, succeed, write_lines
@@ -122,6 +123,16 @@ def test_calibrate_reports_heads_and_repetition(copied, tiny, heads):
     assert head["top5"]["value"] == pytest.approx((known < 5).mean())
     assert head["top5"]["low"] <= head["top5"]["value"] <= head["top5"]["high"]
     assert set(content["repetition"]) == {"words", "sums"}
+
+
+def test_probabilities_are_kept_where_they_are_asked_for(copied, tiny, heads):
+    before = RankTable.load(copied / "ranks.safetensors")
+    assert before.probabilities is None
+    succeed("calibrate", "--run", copied, "--model", tiny, "--heads", heads, "--probabilities")
+    table = RankTable.load(copied / "ranks.safetensors")
+    assert table.probabilities is not None
+    assert table.probabilities.shape == (table.positions, table.heads, table.width)
+    np.testing.assert_array_equal(table.ranks, before.ranks)
 
 
 def test_a_looping_text_is_called_one(tmp_path, tiny, heads):

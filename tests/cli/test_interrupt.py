@@ -70,9 +70,9 @@ def test_calibrate_goes_on_from_what_it_saved(tmp_path, tiny, heads, generated, 
     assert (run / "ranks.partial.safetensors").is_file() and not (run / "ranks.safetensors").exists()
     seen = []
 
-    def counted(backbone, heads, batch, width):
-        seen.extend(batch)
-        return score(backbone, heads, batch, width)
+    def counted(*arguments):
+        seen.extend(arguments[2])
+        return score(*arguments)
 
     monkeypatch.setattr(calibration, "score", counted)
     succeed(*arguments)

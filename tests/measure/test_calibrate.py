@@ -1,5 +1,6 @@
 """Calibration against stepping token by token, and its ranks replayed against real decoding."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -63,7 +64,8 @@ def stepped_ranks(model, heads, generation):
 
 def same(one, other):
     """Whether two rank tables hold the same, whatever their origin."""
-    arrays = all(np.array_equal(getattr(one, n), getattr(other, n)) for n in ("ranks", "sequence", "offset"))
+    names = ("ranks", "sequence", "offset", "probabilities")
+    arrays = all(np.array_equal(getattr(one, n), getattr(other, n)) for n in names)
     return arrays and all(
         getattr(one, n) == getattr(other, n) for n in ("ids", "categories", "ended", "width")
     )
@@ -111,10 +113,46 @@ def test_only_a_chunk_of_logits_exists_at_once(monkeypatch):
     assert max(seen) == module.LOGITS_AT_ONCE
 
 
-def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
+@torch.inference_mode()
+def stepped_probabilities(model, heads, generation):
+    """Probabilities [n, K, WIDTH] of each head's best tokens, one hidden state at a time, by sorting."""
+    text = torch.tensor([generation.prompt_ids + generation.answer_ids])
+    states = model.states(text[:, :-1], use_cache=False)[0, len(generation.prompt_ids) - 1 :]
+    rows = []
+    for state in states:
+        logits = heads(state[None])[:, 0].double()
+        rows.append(logits.softmax(dim=-1).sort(dim=-1, descending=True).values[:, :WIDTH])
+    return torch.stack(rows).numpy()
+
+
+def recorded(table):
+    """Its probabilities, which it has."""
+    assert table.probabilities is not None
+    return table.probabilities
+
+
+def test_probabilities_are_those_of_the_guesses_in_their_order():
+    model, made = tiny.backbone(), generations()
+    heads = tiny.heads_for(model)
+    table = calibrate(model, heads, made, width=WIDTH, probabilities=True)
+    expected = np.concatenate([stepped_probabilities(model, heads, generation) for generation in made])
+    np.testing.assert_allclose(recorded(table), expected, rtol=1e-4, atol=1e-7)
+    assert same(replace(table, probabilities=None), calibrate(model, heads, made, width=WIDTH))
+
+
+def test_guesses_beyond_the_vocabulary_have_no_probability():
+    made = [Generation("p", "all", 0, [2], [3, 4, 5], "limit")]
+    table = calibrate(tiny.cycle(), tiny.cycle_heads(2), made, width=tiny.CYCLE + 2, probabilities=True)
+    assert (recorded(table)[:, :, : tiny.CYCLE] > 0).all()
+    assert (recorded(table)[:, :, tiny.CYCLE :] == 0).all()
+    np.testing.assert_allclose(recorded(table).sum(axis=2), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("probabilities", [False, True])
+def test_an_interrupted_run_goes_on(probabilities, tmp_path, monkeypatch):
     model, partial = tiny.backbone(), tmp_path / "ranks.partial"
     heads, made = tiny.heads_for(model), generations()
-    whole = calibrate(model, heads, made)
+    whole = calibrate(model, heads, made, probabilities=probabilities)
     monkeypatch.setattr(states, "TOKENS_AT_ONCE", 1)
     monkeypatch.setattr(module, "SAVE_EVERY", 1)
     score, scored = module.score, []
@@ -127,14 +165,20 @@ def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "score", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        calibrate(model, heads, made, partial=partial)
+        calibrate(model, heads, made, probabilities=probabilities, partial=partial)
     assert partial.is_file()
-    table = calibrate(model, heads, made, partial=partial)
-    assert same(table, whole) and not partial.exists()
+    table = calibrate(model, heads, made, probabilities=probabilities, partial=partial)
+    assert (
+        same(replace(table, probabilities=None), replace(whole, probabilities=None)) and not partial.exists()
+    )
+    if probabilities:  # other batches round differently
+        np.testing.assert_allclose(recorded(table), recorded(whole), rtol=1e-4)
     assert len(scored) == len(made) + 1, "only the interrupted batch was scored again"
 
 
-@pytest.mark.parametrize("change", ["width", "model_sha256", "heads_sha256", "generations_sha256", "dtype"])
+@pytest.mark.parametrize(
+    "change", ["width", "probabilities", "model_sha256", "heads_sha256", "generations_sha256", "dtype"]
+)
 def test_what_another_run_left_is_not_taken(change, tmp_path):
     model, partial = tiny.backbone(), tmp_path / "ranks.partial"
     heads, made = tiny.heads_for(model), generations()
@@ -142,7 +186,7 @@ def test_what_another_run_left_is_not_taken(change, tmp_path):
     origin = (
         expected.provenance
         | {"scored": list(expected.ids)}
-        | ({change: "other"} if change != "width" else {})
+        | ({change: "other"} if change not in ("width", "probabilities") else {})
     )
     RankTable(
         ranks=np.where(expected.ranks >= 0, 0, UNKNOWN),
@@ -153,6 +197,9 @@ def test_what_another_run_left_is_not_taken(change, tmp_path):
         ended=expected.ended,
         width=expected.width - (change == "width"),
         provenance=origin,
+        probabilities=np.zeros((*expected.ranks.shape, expected.width))
+        if change == "probabilities"
+        else None,
     ).save(partial)
     assert same(calibrate(model, heads, made, partial=partial, generations_sha256="g"), expected)
 
@@ -180,9 +227,10 @@ def test_an_answer_adds_positions_up_to_its_end():
 def test_heads_that_give_no_numbers_are_never_right():
     heads = tiny.heads_for(tiny.backbone())
     heads.weight[0, 1] = torch.nan
-    table = calibrate(tiny.backbone(), heads, generations(), width=8)
+    table = calibrate(tiny.backbone(), heads, generations(), width=8, probabilities=True)
     known = table.ranks[:, 1][table.ranks[:, 1] != UNKNOWN]
     assert len(known) and (known == 8).all() and (table.ranks[:, 0] == 0).any()
+    assert (recorded(table)[:, 1] == 0).all() and (recorded(table)[:, 0] > 0).all()
 
 
 def test_the_origin_of_a_table():

@@ -45,9 +45,13 @@ def test_csv_round_trip_in_any_order_of_rows(tmp_path_factory, table, random):
 def test_npz_round_trip(tmp_path_factory, table):
     path = tmp_path_factory.mktemp("ranks") / "ranks.npz"
     names = {"ids": table.ids, "categories": table.categories, "ended": table.ended}
-    np.savez(path, ranks=table.ranks, sequence=table.sequence, width=table.width, **names)
+    given = np.full((table.positions, table.heads, table.width), 0.25)
+    np.savez(
+        path, ranks=table.ranks, sequence=table.sequence, width=table.width, probabilities=given, **names
+    )
     read = read_ranks(path)
     assert_same_rows(read, table)
+    np.testing.assert_array_equal(read.probabilities, given)
     assert read.ids == table.ids
 
 

@@ -17,7 +17,8 @@ from treeopt.search.split import half_of
 def same(first, second):
     """Whether two tables are equal in every field."""
     arrays = all(
-        np.array_equal(getattr(first, a), getattr(second, a)) for a in ("ranks", "sequence", "offset")
+        np.array_equal(getattr(first, a), getattr(second, a))
+        for a in ("ranks", "sequence", "offset", "probabilities")
     )
     fields = ("ids", "categories", "ended", "width", "provenance")
     return arrays and all(getattr(first, name) == getattr(second, name) for name in fields)
@@ -94,6 +95,15 @@ def test_file_round_trip(tmp_path_factory, table):
     assert same(RankTable.load(path), table)
 
 
+def test_probabilities_go_with_their_rows(tmp_path):
+    shares = np.broadcast_to(np.arange(5, dtype=np.float32)[:, None, None] / 5, (5, 2, 3))
+    table = replace(TWO, probabilities=shares)
+    table.save(tmp_path / "ranks.safetensors")
+    assert same(RankTable.load(tmp_path / "ranks.safetensors"), table)
+    np.testing.assert_array_equal(table.select([1, 0]).probabilities, shares[[3, 4, 0, 1, 2]])
+    assert TWO.select([1]).probabilities is None
+
+
 def test_a_file_that_holds_no_rank_table_is_refused_by_name(tmp_path):
     path = tmp_path / "ranks.safetensors"
     arrays = {"ranks": np.zeros((1, 1), np.int16), "sequence": np.zeros(1, int), "offset": np.zeros(1, int)}
@@ -133,6 +143,13 @@ TWO = rank_table(np.zeros((5, 2), np.int16), [3, 2], width=3)
         ({"offset": TWO.offset + 1}, "row 0, answer prompt-0 has offset 1"),
         ({"offset": TWO.offset[::-1]}, "row 0, answer prompt-0 has offset 1"),
         ({"ranks": TWO.ranks - 1}, r"row 1 \(answer prompt-0, offset 1\), head 2 has rank -2"),
+        ({"probabilities": np.zeros((5, 3, 2))}, r"shape \(5, 3, 2\); give \(5, 2, 3\)"),
+        ({"probabilities": np.full((5, 2, 3), np.nan)}, "row 0 .*head 1 gives rank 0 the probability nan"),
+        ({"probabilities": np.full((5, 2, 3), 1.5)}, "row 0 .*head 1 gives rank 0 the probability 1.5"),
+        (
+            {"probabilities": np.eye(3)[None, :2].repeat(5, 0)},
+            "row 0 .*head 2 gives rank 1 the probability 1;",
+        ),
         ({"ranks": TWO.ranks * 0}, r"row 1 .*head 2 has rank 0; its truth lies past the answer's end"),
     ],
 )

@@ -110,6 +110,18 @@ def top_ranks(logits: torch.Tensor, width: int) -> torch.Tensor:
     return ids
 
 
+def top_probabilities(logits: torch.Tensor, width: int) -> torch.Tensor:
+    """What the softmax of logits [..., V] gives to ranks 0 to `width` - 1: float32 [..., width], falling.
+
+    0 where there are fewer ids, and for all ranks where a logit is no number (NaN).
+    """
+    scores = logits.float()
+    best = scores.topk(min(width, scores.shape[-1])).values
+    shares = (best - scores.logsumexp(-1, keepdim=True)).exp().nan_to_num(nan=0.0)
+    falling = shares.clamp(max=1).cummin(-1).values  # exp rounds, and may rise where two logits nearly tie
+    return nn.functional.pad(falling, (0, width - best.shape[-1]))
+
+
 def rank_of(logits: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
     """The rank of `truth` [...] among `logits` [..., V]: how many ids come before it in the order of `top_ranks`.
 

@@ -1,6 +1,6 @@
 """Estimators, and trees that know no accuracies, side by side: replayed on prompts that nothing was fitted to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from treeopt.search.grow import Growth, grow
 from treeopt.search.on_policy import on_policy
 from treeopt.search.prefixes import marginals
 from treeopt.search.ranks import RankTable
-from treeopt.search.replay import Replay, replay_all
+from treeopt.search.replay import Replay, Steps, replay_all
 from treeopt.search.split import folds_by_prompt
 from treeopt.tree import Tree
 
@@ -46,30 +46,33 @@ class Compared:
     difference_interval: Interval
 
 
-class _Tally:
-    """What one way emitted and took on each prompt [prompts], added up over folds and trees."""
+class Tally:
+    """What one way emitted and took on each prompt [prompts] of a table, added up over folds and trees."""
 
-    def __init__(self, prompts: Mapping[str, int]) -> None:
-        self._prompts = prompts
+    def __init__(self, table: RankTable) -> None:
+        prompts = self._prompts = {name: place for place, name in enumerate(dict.fromkeys(table.ids))}
         self.emitted, self.steps = np.zeros(len(prompts), np.int64), np.zeros(len(prompts), np.int64)
-        self._nodes: list[int] = []
+        self._nodes: list[float] = []
         self._expected_steps: list[float] = []
 
-    def add(self, replayed: Replay, predicted: float | None = None) -> None:
+    def add(self, replayed: Steps, nodes: float, predicted: float | None = None) -> None:
+        """Add a replay of some of the prompts with trees of so many `nodes`, on average."""
         emitted, steps = replayed.by_prompt()
         prompts = [self._prompts[name] for name in dict.fromkeys(replayed.ids)]
         self.emitted[prompts] += emitted
         self.steps[prompts] += steps
-        self._nodes.append(replayed.tree.size)
+        self._nodes.append(nodes)
         if predicted is not None:
             self._expected_steps.append(replayed.emitted / predicted)
 
     @property
     def nodes(self) -> float:
+        """Mean size of what was added."""
         return float(np.mean(self._nodes))
 
     @property
     def tokens_per_step(self) -> float:
+        """By all tokens and all steps."""
         return float(self.emitted.sum() / self.steps.sum())
 
     @property
@@ -78,7 +81,22 @@ class _Tally:
         return float(self.emitted.sum() / sum(self._expected_steps)) if self._expected_steps else None
 
     def resampled(self, seed: int) -> Floats:
+        """Tokens per step of prompts drawn with replacement, the same draws for all ways of one seed."""
         return resampled_ratios(self.emitted, self.steps, np.random.default_rng(seed))
+
+    def line(self, name: str, size: int, independent: "Tally", seed: int) -> Compared:
+        """What was added, beside what was added for `independent`."""
+        resampled = self.resampled(seed)
+        return Compared(
+            name=name,
+            tokens=size,
+            nodes=self.nodes,
+            predicted=self.predicted,
+            tokens_per_step=self.tokens_per_step,
+            interval=_interval(resampled),
+            difference=self.tokens_per_step - independent.tokens_per_step,
+            difference_interval=_interval(resampled - independent.resampled(seed)),
+        )
 
 
 def compare(
@@ -96,23 +114,17 @@ def compare(
     bootstrap over prompts, the same draws for all. InputError for a tree that the ranks cannot judge, and for
     answers to fewer than two prompts.
     """
-    prompts = {name: place for place, name in enumerate(dict.fromkeys(table.ids))}
-    tallies: dict[tuple[str, int], _Tally] = {}
+    tallies: dict[tuple[str, int], Tally] = {}
 
     def add(name: str, size: int, replayed: Replay, predicted: float | None = None) -> None:
-        tallies.setdefault((name, size), _Tally(prompts)).add(replayed, predicted)
+        tallies.setdefault((name, size), Tally(table)).add(replayed, replayed.tree.size, predicted)
 
     given = dict(trees or {})
-    fold = folds_by_prompt(table.ids, folds)
-    for number in range(folds):
-        fitted, judged = (
-            table.select(np.flatnonzero(own).tolist()) for own in (fold != number, fold == number)
-        )
-        if fitted.positions and judged.positions:
-            ways = _ways(fitted, sizes, {tree.size for tree in given.values()})
-            replays = replay_all(judged, [tree for _, _, tree, _ in ways])
-            for (name, size, _, predicted), replayed in zip(ways, replays, strict=True):
-                add(name, size, replayed, predicted)
+    for fitted, judged in fold_pairs(table, folds):
+        ways = _ways(fitted, sizes, {tree.size for tree in given.values()})
+        replays = replay_all(judged, [tree for _, _, tree, _ in ways])
+        for (name, size, _, predicted), replayed in zip(ways, replays, strict=True):
+            add(name, size, replayed, predicted)
     if not tallies:
         raise InputError("compare: all answer tokens are of one prompt; add prompts to judge on")
     rng = np.random.default_rng(seed)
@@ -123,9 +135,19 @@ def compare(
     for (name, size, _), replayed in zip(fixed, replay_all(table, [tree for *_, tree in fixed]), strict=True):
         add(name, size, replayed)
     return [
-        _compared(name, size, tally, tallies[INDEPENDENT, size], seed)
-        for (name, size), tally in tallies.items()
+        tally.line(name, size, tallies[INDEPENDENT, size], seed) for (name, size), tally in tallies.items()
     ]
+
+
+def fold_pairs(table: RankTable, folds: int) -> Iterator[tuple[RankTable, RankTable]]:
+    """For each fold of the prompts: the answers of the others, to fit on, and its own; none where either is empty."""
+    fold = folds_by_prompt(table.ids, folds)
+    for number in range(folds):
+        fitted, judged = (
+            table.select(np.flatnonzero(own).tolist()) for own in (fold != number, fold == number)
+        )
+        if fitted.positions and judged.positions:
+            yield fitted, judged
 
 
 Way = tuple[str, int, Tree, float | None]
@@ -150,20 +172,6 @@ def _ways(fitted: RankTable, sizes: Sequence[int], more: set[int]) -> list[Way]:
 def _of_growth(name: str, size: int, growth: Growth) -> Way:
     grown = min(size, growth.size)
     return name, size, growth.tree(grown), float(growth.tokens_per_step[grown - 1])
-
-
-def _compared(name: str, size: int, tally: _Tally, independent: _Tally, seed: int) -> Compared:
-    resampled, reference = tally.resampled(seed), independent.resampled(seed)
-    return Compared(
-        name=name,
-        tokens=size,
-        nodes=tally.nodes,
-        predicted=tally.predicted,
-        tokens_per_step=tally.tokens_per_step,
-        interval=_interval(resampled),
-        difference=tally.tokens_per_step - independent.tokens_per_step,
-        difference_interval=_interval(resampled - reference),
-    )
 
 
 def _interval(resampled: Floats) -> Interval:

@@ -20,9 +20,9 @@ def read_ranks(path: str | Path, *, width: int | None = None) -> RankTable:
 
     CSV: a row a position with `id,category,offset,rank_1..rank_K` and perhaps `ended`; a rank is a
     number, `miss`, or empty (or -1) for unknown. NPZ: integer `ranks` [P, K] and `sequence` [P]; perhaps
-    `offset` [P], and for each answer `ids`, `categories`, `ended`; and `width`. `width` (R) says how many
-    ranks the drafter kept, higher ones being misses; without it, all ranks that occur were kept. Raises
-    InputError.
+    `offset` [P], `probabilities` [P, K, R], and for each answer `ids`, `categories`, `ended`; and `width`.
+    `width` (R) says how many ranks the drafter kept, higher ones being misses; without it, all ranks that occur
+    were kept. Raises InputError.
     """
     readers = {".csv": _read_csv, ".npz": _read_npz}
     reader = readers.get(Path(path).suffix.lower())
@@ -104,6 +104,7 @@ def _read_npz(path: Path, width: int | None) -> RankTable:
         ended=names("ended", ["limit"] * count),
         width=width,
         provenance={"source": path.name},
+        probabilities=arrays.get("probabilities"),
     )
 
 

@@ -28,7 +28,8 @@ class RankTable:
     head k is `answer[o + k]`. `ranks` int16 [P, K] is the truth's place among head k's logits (0 = top
     guess): UNKNOWN where o + k >= n, `width` (R) where it was MISS, that is R or more. `sequence` int32
     [P] is the index of the row's answer into `ids`, `categories` and `ended` ("eos" or "limit"), `offset`
-    int32 [P] its o. Ranks above R are cut to R; anything else out of order raises InputError.
+    int32 [P] its o. `probabilities` float32 [P, K, R], where they were recorded, are those that head k gave to
+    its guesses of rank 0..R-1. Ranks above R are cut to R; anything else out of order raises InputError.
     """
 
     ranks: NDArray[Any]
@@ -39,6 +40,7 @@ class RankTable:
     ended: tuple[str, ...]
     width: int
     provenance: dict[str, Any] = field(default_factory=dict)
+    probabilities: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         if self.ranks.ndim != 2 or not self.ranks.shape[1] or not 1 <= self.width <= np.iinfo(np.int16).max:
@@ -52,6 +54,9 @@ class RankTable:
         object.__setattr__(self, "offset", self.offset.astype(np.int32))
         self._check_sequences()
         self._check_ranks()
+        if self.probabilities is not None:
+            object.__setattr__(self, "probabilities", self.probabilities.astype(np.float32))
+            self._check_probabilities(self.probabilities)
 
     def _check_sequences(self) -> None:
         if not len(self.ids) == len(self.categories) == len(self.ended):
@@ -93,6 +98,21 @@ class RankTable:
             raise InputError(
                 f"ranks: row {row} (answer {self.ids[self.sequence[row]]}, offset {self.offset[row]}), head"
                 f" {head + 1} has rank {self.ranks[row, head]}; {cause}"
+            )
+
+    def _check_probabilities(self, given: NDArray[Any]) -> None:
+        shape = (self.positions, self.heads, self.width)
+        if given.shape != shape:
+            raise InputError(
+                f"ranks: probabilities have shape {given.shape}; give {shape}: positions, heads, ranks"
+            )
+        wrong = np.argwhere(~((given >= 0) & (given <= 1)) | (np.diff(given, axis=2, prepend=1) > 0))
+        if len(wrong):
+            row, head, rank = wrong[0]
+            raise InputError(
+                f"ranks: row {row} (answer {self.ids[self.sequence[row]]}, offset {self.offset[row]}), head {head + 1}"
+                f" gives rank {rank} the probability {given[row, head, rank]:.6g}; they are 0 to 1 and never rise"
+                " with rank"
             )
 
     def _starts(self) -> NDArray[np.int64]:
@@ -157,11 +177,14 @@ class RankTable:
             ended=tuple(self.ended[index] for index in sequences),
             width=self.width,
             provenance=self.provenance,
+            probabilities=None if self.probabilities is None else self.probabilities[row],
         )
 
     def save(self, path: str | Path) -> None:
-        """Write `ranks.safetensors`: the three arrays, all else as JSON in the header."""
+        """Write `ranks.safetensors`: the arrays, all else as JSON in the header."""
         arrays = {"ranks": self.ranks, "sequence": self.sequence, "offset": self.offset}
+        if self.probabilities is not None:
+            arrays["probabilities"] = self.probabilities
         metadata = {
             "ids": self.ids,
             "categories": self.categories,
@@ -185,6 +208,7 @@ class RankTable:
                 ended=tuple(metadata["ended"]),
                 width=metadata["width"],
                 provenance=metadata["provenance"],
+                probabilities=arrays.get("probabilities"),
             )
         except KeyError as error:
             raise InputError(f"{path}: has no {error.args[0]}; calibrate again") from error

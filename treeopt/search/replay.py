@@ -7,7 +7,7 @@ tree. So the steps of a real decoding follow from the ranks exactly.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,27 +22,25 @@ CELLS = 2**27
 
 
 @dataclass(frozen=True, eq=False)
-class Replay:
+class Steps:
     """What each decoding step emitted, answer by answer.
 
     `tokens` [steps] are the tokens of each step, in order: a step that accepts a guesses emits a + 1.
     `counts` [answers] are the steps of each answer; `ids` and `categories` are one for each answer.
     """
 
-    tree: Tree
     tokens: NDArray[Any]
     counts: NDArray[Any]
     ids: tuple[str, ...]
     categories: tuple[str, ...]
 
     @classmethod
-    def of_steps(
-        cls, tree: Tree, step_tokens: Sequence[Sequence[int]], ids: Sequence[str], categories: Sequence[str]
-    ) -> "Replay":
-        """From the tokens of each answer's steps, as a real decoding took them."""
-        tokens = np.array([count for answer in step_tokens for count in answer], np.int64)
-        counts = np.array([len(answer) for answer in step_tokens], np.int64)
-        return cls(tree, tokens, counts, tuple(ids), tuple(categories))
+    def starting_at(
+        cls, table: RankTable, rows: NDArray[np.int64], accepted: NDArray[Any], *more: Any
+    ) -> Self:
+        """Steps that start at these rows of a table and accept so many guesses; `more` are a subclass's own fields."""
+        counts = np.bincount(table.sequence[rows], minlength=len(table.ids))
+        return cls(accepted + 1, counts, table.ids, table.categories, *more)
 
     @property
     def step_tokens(self) -> tuple[tuple[int, ...], ...]:
@@ -71,11 +69,6 @@ class Replay:
         """The acceleration rate of Cai et al. 2024, App. B.1; plain decoding has 1."""
         return self.emitted / self.steps
 
-    def accepted_by_depth(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Steps [D] that reached depth 1..D, having accepted all above it, and those that accepted there."""
-        at_least = np.array([np.count_nonzero(self.tokens > depth) for depth in range(self.tree.depth + 1)])
-        return at_least[:-1], at_least[1:]
-
     def by_prompt(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Tokens emitted and steps taken [prompts], the answers to one prompt added up, for a bootstrap."""
         ends = np.cumsum(self.counts)
@@ -89,6 +82,27 @@ class Replay:
         low, high = ratio_interval(*self.by_prompt(), rng)
         return float(low), float(high)
 
+
+@dataclass(frozen=True, eq=False)
+class Replay(Steps):
+    """What each decoding step with one `tree` emitted, answer by answer."""
+
+    tree: Tree
+
+    @classmethod
+    def of_steps(
+        cls, tree: Tree, step_tokens: Sequence[Sequence[int]], ids: Sequence[str], categories: Sequence[str]
+    ) -> "Replay":
+        """From the tokens of each answer's steps, as a real decoding took them."""
+        tokens = np.array([count for answer in step_tokens for count in answer], np.int64)
+        counts = np.array([len(answer) for answer in step_tokens], np.int64)
+        return cls(tokens, counts, tuple(ids), tuple(categories), tree)
+
+    def accepted_by_depth(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Steps [D] that reached depth 1..D, having accepted all above it, and those that accepted there."""
+        at_least = np.array([np.count_nonzero(self.tokens > depth) for depth in range(self.tree.depth + 1)])
+        return at_least[:-1], at_least[1:]
+
     def by_category(self) -> dict[str, "Replay"]:
         """The same replay seen one category at a time, in order of first appearance."""
         return {name: self._of_category(name) for name in dict.fromkeys(self.categories)}
@@ -97,7 +111,7 @@ class Replay:
         chosen = np.array([name == category for name in self.categories])
         ids = tuple(self.ids[index] for index in np.flatnonzero(chosen))
         tokens = self.tokens[np.repeat(chosen, self.counts)]
-        return Replay(self.tree, tokens, self.counts[chosen], ids, (category,) * len(ids))
+        return Replay(tokens, self.counts[chosen], ids, (category,) * len(ids), self.tree)
 
 
 def replay(table: RankTable, tree: Tree) -> Replay:
@@ -183,18 +197,22 @@ def _replay_block(
     table: RankTable, trees: Sequence[Tree], accepted: NDArray[np.int16], ends: NDArray[np.int64]
 ) -> Iterator[Replay]:
     """Steps of all answers under all `trees` in lockstep: `ends` [P] and `accepted` [trees, N] say how far."""
+    for tree, rows, depths in zip(trees, visited_rows(table, accepted, ends), accepted, strict=True):
+        starts = np.flatnonzero(rows)
+        yield Replay.starting_at(table, starts, depths[ends[starts]], tree)
+
+
+def visited_rows(table: RankTable, accepted: NDArray[Any], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether a step starts at each row [ways, P], where way w accepts `accepted[w, ends[row]]` guesses at a row."""
     lengths = table.lengths
     first = (np.cumsum(lengths) - lengths)[lengths > 0]
-    position, end = np.tile(first, len(trees)), np.tile(first + lengths[lengths > 0], len(trees))
-    number = np.repeat(np.arange(len(trees)), len(first))
-    visited = np.zeros((len(trees), table.positions), bool)
+    position, end = np.tile(first, len(accepted)), np.tile(first + lengths[lengths > 0], len(accepted))
+    number = np.repeat(np.arange(len(accepted)), len(first))
+    visited = np.zeros((len(accepted), table.positions), bool)
     while position.size:
         visited[number, position] = True
         position = position + 1 + accepted[number, ends[position]]
         assert (position <= end).all(), "a rank past the end of an answer is unknown and cannot be accepted"
         going = position < end
         position, end, number = position[going], end[going], number[going]
-    for tree, rows, depths in zip(trees, visited, accepted, strict=True):
-        starts = np.flatnonzero(rows)
-        counts = np.bincount(table.sequence[starts], minlength=len(table.ids))
-        yield Replay(tree, depths[ends[starts]] + 1, counts, table.ids, table.categories)
+    return visited

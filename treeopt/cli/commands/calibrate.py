@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 @batch_size_option
 @width_option
 @click.option(
+    "--probabilities",
+    is_flag=True,
+    help="Keep what the heads gave to their guesses, for benchmarks/dynamic.py.",
+)
+@click.option(
     "--superset",
     type=WHOLE,
     default=256,
@@ -41,6 +46,7 @@ def command(
     requested: Requested,
     batch_size: int,
     width: int,
+    probabilities: bool,
     superset: int,
     split: str,
     as_json: bool,
@@ -68,6 +74,7 @@ def command(
         width=width,
         split=split,
         batch_size=batch_size,
+        probabilities=probabilities,
     )
     content = summary(table.split(split), answers)
     show(

@@ -40,6 +40,7 @@ def ensure_ranks(
     split: str,
     batch_size: int = 16,
     keep: bool = False,
+    probabilities: bool = False,
 ) -> tuple[RankTable, list[Generation]]:
     """The run's rank table and the answers it is of; with `keep`, one that is still right is not made again.
 
@@ -63,6 +64,7 @@ def ensure_ranks(
         heads,
         answers,
         width=width,
+        probabilities=probabilities,
         partial=run.partial_ranks,
         **origin,
         **session.versions(),
@@ -81,7 +83,7 @@ def changed(made: dict[str, Any], wanted: dict[str, Any], names: Sequence[str]) 
 def top(table: RankTable, guesses: int) -> AccuracyTable:
     """How often the truth is among the first guesses, a column [K, 1], with intervals by prompt."""
     missed = np.where(table.ranks == UNKNOWN, UNKNOWN, table.ranks >= guesses)
-    return replace(table, ranks=missed.astype(np.int16), width=1).accuracy()
+    return replace(table, ranks=missed.astype(np.int16), width=1, probabilities=None).accuracy()
 
 
 def summary(table: RankTable, answers: Sequence[Generation]) -> dict[str, Any]:
