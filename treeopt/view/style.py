@@ -74,17 +74,8 @@ def note(axes: "Axes", text: str) -> None:
 
 
 def mark_simulated(axes: "Axes") -> None:
-    """Say within the axes that a hardware model made the numbers, and no clock."""
-    axes.text(
-        0.99,
-        0.01,
-        "simulated",
-        ha="right",
-        va="bottom",
-        style="italic",
-        color=MUTED,
-        transform=axes.transAxes,
-    )
+    """Say above the axes, on the right, that a hardware model made the numbers, and no clock."""
+    axes.set_title("simulated", loc="right", style="italic", color=MUTED)
 
 
 def size_axis(axes: "Axes", sizes: Sequence[int]) -> None:

@@ -117,14 +117,15 @@ def draw_tree(axes: "Axes", info: pd.DataFrame) -> "Axes":
 
 
 def _draw_ranks(axes: "Axes", info: pd.DataFrame) -> None:
-    """Each rank above its node, on the upright end of the edge."""
+    """Each rank above its node, on the upright end of the edge, as the figure is laid out now."""
+    axes.figure.figure.draw_without_rendering()
     left, right = axes.get_xlim()
     unit = (right - left) * axes.figure.dpi / 72 / axes.get_window_extent().width  # of x, in a point
     box = {"boxstyle": "square,pad=0.08", "fc": "w", "ec": "none"}
     for _, layer in info.groupby("depth"):
         free = -np.inf
         for x, y, rank in sorted(zip(layer["x"], layer["y"], layer["rank"], strict=True)):
-            half = unit * (0.65 * SMALL * len(str(rank)) + 2) / 2
+            half = unit * (0.65 * SMALL * len(str(rank)) + 1.5) / 2
             if x - half >= free:
                 axes.text(x, y + UPRIGHT - 0.06, str(rank), size=SMALL, ha="center", va="center", bbox=box)
                 free = x + half
