@@ -65,6 +65,7 @@ def test_numbers_load_no_torch(copied, tmp_path):
         ["replay", "--run", copied],
         ["simulate", "--run", tmp_path / "simulated"],
         ["export", "--run", copied, "--format", "json"],
+        ["export", "--run", copied, "--format", "vllm", "--sizes", "2,3"],
         *[["inspect", copied / name] for name in ("choice.json", "latency.json", "generations.jsonl")],
         ["inspect", copied / "ranks.safetensors"],
     )
