@@ -36,6 +36,9 @@ def test_it_leaves_every_artifact_and_ends_with_the_answer(optimized):
     assert "Decode with the tree" in optimized or "Decode plainly" in optimized
     assert optimized.rstrip().splitlines()[-1] == f"next: treeopt inspect {RUN / 'choice.json'}"
     assert next(iter(read_trees(RUN / "choices.json").values())) == choice.tree
+    assert f"report: {RUN / 'report.html'}" in optimized.splitlines()
+    sentence = next(line for line in optimized.splitlines() if line.startswith("Decode "))
+    assert sentence in (RUN / "report.html").read_text()
     assert {half_of(name) for name in read_json(RUN / "evaluation.json")["runs"][0]["ids"]} == {"evaluate"}
     assert Growth.read(RUN / "growth.json").provenance["max_rank"] == 9, "the limit of the medusa format"
 
@@ -47,7 +50,9 @@ def test_the_demo_has_settings_of_its_own(optimized):
 
 
 def test_a_second_run_keeps_everything(optimized):
-    files = {path: path.read_bytes() for path in RUN.iterdir() if path.name != "choice.json"}
+    files = {
+        path: path.read_bytes() for path in RUN.iterdir() if path.is_file() and path.name != "choice.json"
+    }
     again = succeed("optimize", "--repeats", 2)
     for stage in ("generate", "calibrate", "profile", "grow", "evaluate"):
         assert any(line.startswith(f"{stage}: ") and "kept" in line for line in again.stderr.splitlines()), (
@@ -55,7 +60,7 @@ def test_a_second_run_keeps_everything(optimized):
         )
     assert again.stdout == optimized
     changed = {path.name for path, content in files.items() if path.read_bytes() != content}
-    assert changed <= {"choices.json.meta.json", "evaluation.json"}
+    assert changed <= {"choices.json.meta.json", "evaluation.json", "report.html"}
 
 
 def test_what_no_longer_holds_is_made_again(optimized, demo):

@@ -23,6 +23,7 @@ COMMANDS = (
     "check",
     "replay",
     "evaluate",
+    "report",
     "train",
     "heads",
     "inspect",

@@ -52,7 +52,8 @@ def command(
     """Do it all: generate, calibrate, grow, profile, choose, export, and prove it by decoding.
 
     What the run already has is kept where it is of this model, these heads and these settings. Ends with the tree
-    to use, the file to give to a runtime, and prediction beside measurement on prompts that nothing was fitted to.
+    to use, the file to give to a runtime, prediction beside measurement on prompts that nothing was fitted to, and a
+    report of it all.
     """
     from dataclasses import asdict
 
@@ -80,12 +81,13 @@ def command(
         "kind": "optimization",
         "choice": asdict(outcome.choice),
         "files": [str(file) for file in outcome.files],
+        "report": str(outcome.report),
         "tokens_per_s": outcome.figures,
         "evaluation": outcome.evaluation,
     }
     show(
         as_json,
         content,
-        lambda: outcome_text(outcome.choice, outcome.files, outcome.figures),
+        lambda: outcome_text(outcome.choice, outcome.files, outcome.report, outcome.figures),
         next_command("inspect", source.run, None, str(source.run.choice)),
     )

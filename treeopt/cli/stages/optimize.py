@@ -19,6 +19,7 @@ from treeopt.cli.stages.fit import growth_limits
 from treeopt.cli.stages.generate import discard_generations
 from treeopt.cli.stages.grow import from_ranks
 from treeopt.cli.stages.profile import make_profile, usual_context
+from treeopt.cli.stages.report import make_report
 from treeopt.export.format import Format
 from treeopt.search.choose import Choice
 from treeopt.search.grow import Growth
@@ -28,10 +29,11 @@ from treeopt.view.outcome import figures
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `optimize` found: the choice, the files for runtimes, the evaluation, and its figures in token/s."""
+    """What `optimize` found: the choice, runtimes' files, the report, the evaluation, and its figures in token/s."""
 
     choice: Choice
     files: list[Path]
+    report: Path
     evaluation: dict[str, Any]
     figures: dict[str, Any]
 
@@ -65,13 +67,14 @@ def optimize(
     files = [file for format in formats for file in _export(run, source, choice, format)]
     tree = {f"tree_{choice.tokens}": choice.tree}
     evaluation = make_evaluation(session, tree, decoding, keep=True)
-    return Outcome(choice, files, evaluation, figures(choice, judged, evaluation))
+    report = make_report(run).file
+    return Outcome(choice, files, report, evaluation, figures(choice, judged, evaluation))
 
 
 def start_over(run: RunDirectory) -> None:
     """Remove what `optimize` makes from the run; trained heads stay."""
     discard_generations(run)
-    made = (run.ranks, run.partial_ranks, run.accuracy, run.growth, run.latency, run.choice, run.evaluation)
+    made = (run.ranks, run.partial_ranks, run.accuracy, run.growth, run.latency, run.choice, run.evaluation, run.report)
     for path in made:
         path.unlink(missing_ok=True)
 
