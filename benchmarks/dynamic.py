@@ -20,6 +20,7 @@ from treeopt.search.headroom import headroom
 from treeopt.search.rank_files import read_ranks
 from treeopt.view.comparison import compared_table
 
+PATHS = {"asked": None, "prompt_file": None}  # of the machine that made the ranks: left out
 SIZES = (4, 8, 16, 32, 64)
 
 
@@ -31,7 +32,7 @@ def main() -> None:
         lines = headroom(table, options.sizes, folds=options.folds, seed=options.seed)
         print(f"{path}: {table.positions} rows, {len(set(table.ids))} prompts\n\n{compared_table(lines)}\n")
         facts = {"positions": table.positions, "folds": options.folds, "bootstrap_seed": options.seed}
-        made = derived(table.provenance, ranks_sha256=sha256_file(path), **facts)
+        made = derived(table.provenance, ranks_sha256=sha256_file(path), **PATHS, **facts)
         comparisons.append(
             {"ranks": str(path), "lines": [asdict(line) for line in lines], "provenance": made}
         )

@@ -24,6 +24,7 @@ from treeopt.search.ranks import RankTable
 from treeopt.tree import Tree
 from treeopt.view.comparison import compared_table
 
+PATHS = {"asked": None, "prompt_file": None}  # of the machine that made the ranks: left out
 SIZES = (4, 8, 16, 32, 64, 128, 256)
 
 
@@ -36,7 +37,11 @@ def main() -> None:
         lines = compare(table, options.sizes, trees, folds=options.folds, seed=options.seed)
         print(f"{path}: {table.positions} rows, {len(set(table.ids))} prompts\n\n{compared_table(lines)}\n")
         verdicts[str(path)] = significant(lines)
-        facts = {"ranks_sha256": sha256_file(path), "positions": table.positions, "folds": options.folds}
+        facts = PATHS | {
+            "ranks_sha256": sha256_file(path),
+            "positions": table.positions,
+            "folds": options.folds,
+        }
         comparisons.append(
             {
                 "ranks": str(path),
@@ -48,7 +53,7 @@ def main() -> None:
         )
     if options.output:
         write_text(options.output, format_json({"comparisons": comparisons}))
-    print(json.dumps(verdicts))
+    print(json.dumps({"folds": options.folds, "significant": verdicts}))
 
 
 def parsed() -> argparse.Namespace:
