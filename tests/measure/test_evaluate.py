@@ -98,6 +98,7 @@ def test_every_method_answers_later_turns_behind_what_plain_decoding_said(rule, 
         ]
         assert [(a.tokens, a.ended) for a in run.answers] == [(g.answer_ids, g.ended) for g in made]
         assert run.divergences == []
+    assert runs[0].generations() == made
     table = calibrate(model, heads, made, width=16)
     for run in runs[1:3]:
         assert tuple(tuple(a.step_tokens) for a in run.answers) == replay(table, run.tree).step_tokens

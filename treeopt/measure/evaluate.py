@@ -14,6 +14,7 @@ from treeopt.decode import GREEDY, Answer, Engine, PositionNoise, Rule, Sampled
 from treeopt.errors import InputError, MismatchError
 from treeopt.measure.agreement import Divergence, first_divergence
 from treeopt.measure.encode import EncodedPrompt
+from treeopt.measure.generations import Generation
 from treeopt.model.backbone import Backbone
 from treeopt.model.heads import MedusaHeads
 from treeopt.model.hf_generate import timed_generate
@@ -44,6 +45,13 @@ class Run:
         chosen = [i for i, prompt in enumerate(self.prompts) if prompt.category == category]
         prompts, answers = [self.prompts[i] for i in chosen], [self.answers[i] for i in chosen]
         return replace(self, prompts=prompts, answers=answers)
+
+    def generations(self) -> list[Generation]:
+        """The answers as calibration takes them."""
+        return [
+            Generation(prompt.id, prompt.category, prompt.turn, list(prompt.ids), answer.tokens, answer.ended)
+            for prompt, answer in zip(self.prompts, self.answers, strict=True)
+        ]
 
 
 def evaluate(

@@ -23,7 +23,7 @@ from treeopt.search.latency import LatencyProfile
 from treeopt.search.rank_files import read_ranks
 from treeopt.tree import Path as TreePath
 from treeopt.tree import Tree
-from treeopt.view.tables import accuracy_table, runs_table, table
+from treeopt.view.tables import accuracy_table, runs_text, table
 from treeopt.view.tree import draw
 
 PROMPTS = "prompts"
@@ -195,7 +195,7 @@ _ARTIFACTS: dict[str | None, tuple[Callable[[Path], str], tuple[str, ...]]] = {
     "choice": (_choice, ("export", "--format", "json")),
     "latency": (lambda path: latency_text(LatencyProfile.read(path)), ("choose",)),
     "evaluation": (
-        lambda path: runs_table(read_evaluation(path)["runs"]),
+        lambda path: runs_text(read_evaluation(path)["runs"]),
         ("export", "--format", "json"),
     ),
 }
