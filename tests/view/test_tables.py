@@ -80,5 +80,6 @@ def test_runs_show_what_depths_and_categories_accepted():
         "best       code        1.500  1.250-1.750    0.250        -",
     ]
     assert legend.startswith("depth k: ")
+    assert "depth" not in runs_text(runs[:1])
     many = runs_text(runs * 5)
     assert "code" not in many and many.endswith("by category: --json")

@@ -101,10 +101,8 @@ class Engine:
         self.rule = rule
         self.noise = PositionNoise(seed, backbone.vocabulary) if rule.noisy else None
         self._tree_mask = backbone.additive(self.buffers.visible)
-        self._long_mask, self._mask_past = (
-            self._tree_mask[None, None],
-            0,
-        )  # the tree behind a past that all may see
+        self._long_mask = self._tree_mask[None, None]  # the tree behind a past that all may see
+        self._mask_past = 0
 
     @torch.inference_mode()
     def decode(
@@ -117,14 +115,14 @@ class Engine:
         state = self.start(prompts, prompt_ids, max(limits))
         answers = [Answer() for _ in prompts]
         active = list(range(len(prompts)))
-        started = time.perf_counter()
+        started = self._now()
         while active:
             emitted = self.step(state)
             for row, tokens in zip(active, emitted, strict=True):
                 answers[row].extend(tokens, limits[row], self.backbone.end_tokens)
             finished = [row for row, answer in enumerate(active) if answers[answer].ended]
             if finished:
-                now = time.perf_counter() - started
+                now = self._now() - started
                 for row in finished:
                     answers[active[row]].seconds = now
                     answers[active[row]].nan_nodes = state.nan_nodes[row]
@@ -210,6 +208,12 @@ class Engine:
         if not all(0 <= token < self.backbone.vocabulary for token in prompt):
             raise InputError(f"prompt {name}: token ids outside the vocabulary of {self.backbone.vocabulary}")
         return min(room, max_new_tokens)
+
+    def _now(self) -> float:
+        """Seconds on a clock, once a GPU has done all that it was asked to."""
+        if self.backbone.device.type == "cuda":
+            torch.cuda.synchronize(self.backbone.device)
+        return time.perf_counter()
 
     def _tokens(self, state: State) -> torch.Tensor:
         """[B, N]: each row's root and the guesses that its tree's nodes stand for."""

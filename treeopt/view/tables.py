@@ -30,6 +30,8 @@ RUN_COLUMNS = {
 PART_COLUMNS = ("tokens_per_step", "interval", "tokens_per_s", "speedup", "speedup_interval")
 """Those of them that a run has for each category too."""
 
+DEPTH = "depth"
+
 MANY = 8
 """Runs beyond which a text leaves categories to --json."""
 
@@ -63,8 +65,12 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> str:
 def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
     """All runs in a table, and one of their acceptance by depth, over all prompts and in each category."""
     few = len(runs) <= MANY
-    legend = "depth k: of the steps that accepted all guesses above it, the share that accepted there"
-    parts = [runs_table(runs), table(*parts_cells(runs, by_category=few)), legend]
+    headings, rows = parts_cells(runs, by_category=few)
+    parts = [runs_table(runs), table(headings, rows)]
+    if headings[-1].startswith(DEPTH):
+        parts.append(
+            f"{DEPTH} k: of the steps that accepted all guesses above it, the share that accepted there"
+        )
     return "\n\n".join(parts if few else [*parts, "by category: --json"])
 
 
@@ -115,7 +121,7 @@ def parts_cells(runs: Sequence[Mapping[str, Any]], *, by_category: bool = True) 
         [name, category, *(part.get(column) for column in columns), *(part.get("acceptance") or ())]
         for name, category, part in parts
     ]
-    headings = [*(RUN_COLUMNS[name] for name in columns), *(f"depth {k + 1}" for k in range(depth))]
+    headings = [*(RUN_COLUMNS[name] for name in columns), *(f"{DEPTH} {k + 1}" for k in range(depth))]
     width = 2 + len(headings)
     return ["name", "category", *headings], [row + [None] * (width - len(row)) for row in rows]
 
