@@ -5,8 +5,11 @@
 At each size N of --sizes, over the evaluate half of the prompts: the plain tree (grown from the run's ranks) under
 typical acceptance at each of --epsilons (delta is the root), under greedy acceptance and under sampling; at epsilon
 0.09 also the tree grown by coverage, from passes recorded at that epsilon on the calibrate half with the --superset
-nodes that the ranks value most. Quality is the backbone's own view: see treeopt/measure/quality.py. The last line, and
-FILE, are JSON; intervals are by bootstrap over prompts, the last two of a comparison on the ratio.
+nodes that the ranks value most. Quality is the backbone's own view: see treeopt/measure/quality.py.
+
+In `compared` both trees stand side by side as decoded, and on recorded steps, which begin alike for both: those grown
+from (fitted) and those of the evaluate half (held_out). The last line, and FILE, are JSON; intervals are by bootstrap
+over prompts, in `compared` of the ratio.
 """
 
 import json
@@ -31,8 +34,9 @@ from treeopt.decode import Engine, Rule
 from treeopt.measure.encode import EncodedPrompt
 from treeopt.measure.quality import measure_quality
 from treeopt.search.bootstrap import interval, resampled_ratios
-from treeopt.search.coverage import grow_coverage
+from treeopt.search.coverage import PassTable, grow_coverage
 from treeopt.search.replay import Replay
+from treeopt.search.split import CALIBRATE, EVALUATE
 from treeopt.tree import Tree
 
 PLAIN, COVERAGE = "plain", "coverage"
@@ -61,13 +65,16 @@ def main(
 ) -> None:
     session = Session(source)
     typical = resolve(Requested(**asked, acceptance="typical", epsilon=TYPICAL_EPSILON), source)
-    passes = make_passes(session, typical, budget=superset, split="calibrate", at_most=at_most)
-    prompts = session.prompts(typical, "evaluate")[:at_most]
+    fitted, held_out = (
+        make_passes(session, typical, budget=superset, split=half, at_most=at_most)
+        for half in (CALIBRATE, EVALUATE)
+    )
+    prompts = session.prompts(typical, EVALUATE)[:at_most]
     records, compared = [], []
     for size in map(int, sizes.split(",")):
         trees = {
             PLAIN: from_ranks(session.run.ranks, size).tree(size),
-            COVERAGE: (grown := grow_coverage(passes, size)).tree(grown.size),
+            COVERAGE: (grown := grow_coverage(fitted, size)).tree(grown.size),
         }
         replays = {}
         for name, decoding in settings(typical, [float(word) for word in epsilons.split(",")]):
@@ -76,8 +83,11 @@ def main(
             )
             records.append({"tree": name} | record)
             print(json.dumps(records[-1]), flush=True)
-        both = [replays[name, "typical", TYPICAL_EPSILON] for name in (PLAIN, COVERAGE)]
-        compared.append({"tokens": size, "shared_nodes": shared(*trees.values())} | against(*both))
+        ways = {"decoded": [replays[name, "typical", TYPICAL_EPSILON] for name in (PLAIN, COVERAGE)]}
+        for way, table in (("fitted", fitted), ("held_out", held_out)):
+            ways[way] = [on_recorded(table, tree) for tree in trees.values()]
+        ratios = {way: against(*both) for way, both in ways.items()}
+        compared.append({"tokens": size, "shared_nodes": shared(*trees.values())} | ratios)
     content = {
         "records": records,
         "compared": compared,
@@ -86,8 +96,8 @@ def main(
             **session.facts(),
             **typical.facts(),
             ranks_sha256=sha256_file(session.run.ranks),
-            superset=passes.tree.size,
-            recorded_steps=len(passes.passes),
+            superset=fitted.tree.size,
+            recorded_steps=[len(fitted.passes), len(held_out.passes)],
             at_most=at_most,
         ),
     }
@@ -133,12 +143,18 @@ def shared(first: Tree, second: Tree) -> int:
     return 1 + len(set(first.choices) & set(second.choices))
 
 
+def on_recorded(table: PassTable, tree: Tree) -> Replay:
+    """What a tree would accept at recorded steps."""
+    tokens = [(table.accepted(tree)[table.prompt == i] + 1).tolist() for i in range(len(table.ids))]
+    return Replay.of_steps(tree, tokens, table.ids, ["all"] * len(table.ids))
+
+
 def against(plain: Replay, coverage: Replay) -> dict[str, float]:
-    """Tokens per step by coverage over those of the plain tree, with a 95 % interval."""
+    """Tokens per step of both, and their ratio with a 95 % interval."""
     draws = [resampled_ratios(*each.by_prompt(), np.random.default_rng(SEED)) for each in (plain, coverage)]
     low, high = interval(draws[1] / draws[0])
-    ratio = coverage.tokens_per_step / plain.tokens_per_step
-    return {"coverage_over_plain": ratio, "low": low, "high": high}
+    rates = {PLAIN: plain.tokens_per_step, COVERAGE: coverage.tokens_per_step}
+    return rates | {"ratio": rates[COVERAGE] / rates[PLAIN], "low": low, "high": high}
 
 
 if __name__ == "__main__":

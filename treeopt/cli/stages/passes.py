@@ -15,6 +15,8 @@ def make_passes(
 ) -> PassTable:
     """Passes of the `budget` nodes that the run's ranks value most, over one half of the prompts, or its first ones.
 
+    The nodes are those of the calibrate half's ranks whatever the half, so that tables of both halves compare.
+
     Errors: InputError where the run has no ranks, or does not say which prompts it is of; MismatchError where the
     ranks are of another model or heads.
     """
@@ -24,7 +26,7 @@ def make_passes(
         raise InputError(f"{session.run}: does not say which prompts it is of; name them with --prompts")
     made = load_arrays(ranks, "ranks")[1].get("provenance", {})
     require_match(str(ranks), made, "the model and heads", session.facts())
-    growth = from_ranks(ranks, budget, split=split)
+    growth = from_ranks(ranks, budget)
     return record_passes(
         session.backbone,
         session.heads,
