@@ -7,7 +7,7 @@ import numpy as np
 
 from treeopt.errors import InputError
 from treeopt.search.baselines import best_dense, random_dense
-from treeopt.search.bootstrap import LEVEL, Floats, resampled_ratios
+from treeopt.search.bootstrap import Floats, interval, resampled_ratios
 from treeopt.search.estimate import ESTIMATORS
 from treeopt.search.grow import Growth, grow
 from treeopt.search.on_policy import on_policy
@@ -93,9 +93,9 @@ class Tally:
             nodes=self.nodes,
             predicted=self.predicted,
             tokens_per_step=self.tokens_per_step,
-            interval=_interval(resampled),
+            interval=interval(resampled),
             difference=self.tokens_per_step - independent.tokens_per_step,
-            difference_interval=_interval(resampled - independent.resampled(seed)),
+            difference_interval=interval(resampled - independent.resampled(seed)),
         )
 
 
@@ -172,9 +172,3 @@ def _ways(fitted: RankTable, sizes: Sequence[int], more: set[int]) -> list[Way]:
 def _of_growth(name: str, size: int, growth: Growth) -> Way:
     grown = min(size, growth.size)
     return name, size, growth.tree(grown), float(growth.tokens_per_step[grown - 1])
-
-
-def _interval(resampled: Floats) -> Interval:
-    tail = (1 - LEVEL) / 2
-    low, high = np.nanquantile(resampled, (tail, 1 - tail))
-    return float(low), float(high)
