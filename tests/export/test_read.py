@@ -190,6 +190,16 @@ def test_a_choice_holds_a_tree_for_every_setting(tmp_path):
     assert parse_tree_option(str(path)) == ("choice", growth.tree(4))
 
 
+def test_tokens_that_contradict_the_choices_beside_them_are_refused(tmp_path):
+    for text in (
+        '{"choices": [[0], [1]], "tokens": 4}',
+        '{"points": [{"batch": 1, "context": 9, "choices": null, "tokens": 4}]}',
+        '{"runs": [{"name": "t", "choices": [[0]], "tokens": 4}]}',
+    ):
+        with pytest.raises(InputError, match=r"file: tokens is 4, but the root and its choices are [123];"):
+            read_trees(write(tmp_path, text))
+
+
 def test_the_published_trees(tmp_path):
     published = SHARED / "data" / "published_trees.json"
     if not published.exists():

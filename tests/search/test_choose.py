@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -246,6 +247,32 @@ def test_a_choice_with_a_wrong_field_is_refused_or_taken_without_a_crash(tmp_pat
     path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
     with suppress(InputError):
         assert isinstance(read_choice(path)[0], Choice)
+
+
+CONTRADICTIONS = {
+    "tokens": ({"tokens": 5}, "tokens is 5, but its choices are a tree of 8"),
+    "choices": ({"choices": [[0]]}, "tokens is 8, but its choices are a tree of 2"),
+    "no tree of many tokens": ({"choices": None}, "tokens is 8, but its choices are a tree of 1"),
+    "an empty curve": ({"curve": []}, "curve has no point of its 8 tokens"),
+    "text for a number": ({"speedup": "1.3"}, "speedup is '1.3', not a number above 0"),
+    "no latency": ({"latency_ms": 0}, "latency_ms is 0, not a number above 0"),
+    "no number": ({"tokens_per_s": math.nan}, "tokens_per_s is nan"),
+    "true for a number": ({"batch": True}, "batch is True, not a whole number from 1"),
+    "text for a flag": ({"simulated": "false"}, "simulated is 'false'"),
+    "an interval that ends first": ({"interval": [9.0, 8.0]}, "which ends before it starts"),
+    "an interval without an end": ({"interval": [9.0, math.inf]}, "interval is inf"),
+    "plain decoding in no time": ({"plain": {"latency_ms": -1, "tokens_per_s": 5}}, "latency_ms is -1"),
+    "no points": ({"points": []}, "points is empty"),
+}
+
+
+@pytest.mark.parametrize(("change", "says"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_a_choice_that_contradicts_itself_is_refused(tmp_path, change, says):
+    path = tmp_path / "choice.json"
+    write_choice(path, choose(profile_of({1: 10, 8: 11}), growth_of(), table_of()), {})
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match=rf"choice\.json: .*{re.escape(says)}"):
+        read_choice(path)
 
 
 def test_a_profile_without_samples_is_refused():

@@ -10,6 +10,7 @@ import click
 
 from treeopt import __version__
 from treeopt.errors import TreeoptError
+from treeopt.view.printable import printable
 
 COMMANDS = (
     "optimize",
@@ -95,7 +96,7 @@ class Main(click.Group):
 
 
 def _fail(line: str, status: int = 1) -> None:
-    click.echo(line, err=True)
+    click.echo(printable(line), err=True)
     sys.exit(status)
 
 

@@ -5,15 +5,17 @@ from typing import Any
 
 import click
 
+from treeopt.view.printable import printable
+
 
 def note(text: str) -> None:
     """Something to know on the way."""
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)
 
 
 def warn(text: str) -> None:
     """Something that makes the result less than it seems."""
-    click.echo(f"warning: {text}", err=True)
+    click.echo(printable(f"warning: {text}"), err=True)
 
 
 def show(as_json: bool, content: Any, text: Callable[[], str], following: str) -> None:
@@ -23,5 +25,4 @@ def show(as_json: bool, content: Any, text: Callable[[], str], following: str) -
     if as_json:
         click.echo(format_json(content), nl=False)
         return
-    click.echo(text())
-    click.echo(f"\nnext: {following}")
+    click.echo(printable(f"{text()}\n\nnext: {following}"))

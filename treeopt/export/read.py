@@ -106,13 +106,13 @@ def _of_object(path: str | Path, name: str | None) -> dict[str, Listing] | None:
     if "points" in content:
         points = _objects(content["points"], where, "points")
         return {
-            f"batch{point.get('batch')}-context{point.get('context')}": _listing(point.get("choices"), where)
+            f"batch{point.get('batch')}-context{point.get('context')}": _counted(point, where)
             for point in points
         }
     if "runs" in content:
         runs = _objects(content["runs"], where, "runs")
-        return {str(run.get("name")): _listing(run["choices"], where) for run in runs if run.get("choices")}
-    return {"": _listing(content["choices"], where)} if "choices" in content else None
+        return {str(run.get("name")): _counted(run, where) for run in runs if run.get("choices")}
+    return {"": _counted(content, where)} if "choices" in content else None
 
 
 def _of_growth(nodes: Any, where: str, size: str | None) -> dict[str, Listing]:
@@ -127,6 +127,17 @@ def _of_growth(nodes: Any, where: str, size: str | None) -> dict[str, Listing]:
     if not size.isdecimal() or not 1 <= int(size) <= largest:
         raise InputError(f"{where}: no tree {size!r}; a growth's trees go by size, 1 to {largest}")
     return {size: Listing(paths[: int(size) - 1], where)}
+
+
+def _counted(entry: Mapping[str, Any], where: str) -> Listing:
+    """Choices beside their number of tokens, where an artifact tells it: InputError where the two contradict."""
+    choices, tokens = entry.get("choices"), entry.get("tokens")
+    counted = 1 + len(choices or []) if isinstance(choices, list | None) else tokens
+    if tokens not in (None, counted):
+        raise InputError(
+            f"{where}: tokens is {tokens!r:.40}, but the root and its choices are {counted}; make the file again"
+        )
+    return _listing(choices, where)
 
 
 def _listing(choices: Any, where: str) -> Listing:

@@ -1,5 +1,6 @@
 """The answer of the search: a tree and its predicted speed, with all it was compared with; `choice.json`."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -10,6 +11,9 @@ from treeopt.errors import InputError
 from treeopt.tree import ROOT, Tree
 
 Interval = tuple[float, float]
+
+MANY = 2**31
+"""More than any batch, context or number of tokens."""
 
 
 @dataclass(frozen=True)
@@ -73,41 +77,73 @@ def write_choice(path: str | Path, choices: Sequence[Choice], provenance: Mappin
 
 
 def read_choice(path: str | Path) -> list[Choice]:
-    """Read what `write_choice` wrote; InputError for anything else."""
+    """Read what `write_choice` wrote; InputError for anything else, numbers that contradict the tree among it."""
     content = read_json(path, "choice")
     try:
-        return [_from_json(point, str(path)) for point in content.get("points", [content])]
+        points = [_from_json(point, str(path)) for point in content.get("points", [content])]
     except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise InputError(
             f"{path}: not a whole choice file ({error}); `treeopt choose` makes this file"
         ) from error
+    if not points:
+        raise InputError(f"{path}: points is empty; `treeopt choose` makes this file")
+    return points
 
 
 def _from_json(point: Mapping[str, Any], where: str) -> Choice:
     choices, dtype = point["choices"], point["dtype"]
-    return Choice(
-        batch=int(point["batch"]),
-        context=int(point["context"]),
+    choice = Choice(
+        batch=_whole(point, "batch", 1),
+        context=_whole(point, "context", 0),
         dtype=None if dtype is None else str(dtype),
         choices=None if choices is None else Tree.from_choices(choices, where=where).choices,
         **asdict(_point_from_json(point)),
-        plain=Plain(float(point["plain"]["latency_ms"]), float(point["plain"]["tokens_per_s"])),
-        speedup=float(point["speedup"]),
+        plain=Plain(_above_0(point["plain"], "latency_ms"), _above_0(point["plain"], "tokens_per_s")),
+        speedup=_above_0(point, "speedup"),
         curve=tuple(map(_point_from_json, point["curve"])),
         estimated_from=str(point["estimated_from"]),
-        simulated=bool(point["simulated"]),
+        simulated=point["simulated"],
         next_sizes=tuple(map(int, point["next_sizes"])),
         notes=tuple(map(str, point["notes"])),
         provenance=dict(point["provenance"]),
     )
+    if choice.tokens != choice.tree.size:
+        raise ValueError(f"tokens is {choice.tokens}, but its choices are a tree of {choice.tree.size}")
+    if choice.choices and choice.tokens not in {timed.tokens for timed in choice.curve}:
+        raise ValueError(f"curve has no point of its {choice.tokens} tokens")
+    if type(choice.simulated) is not bool:
+        raise ValueError(f"simulated is {choice.simulated!r:.40}")
+    return choice
 
 
 def _point_from_json(point: Mapping[str, Any]) -> Point:
-    interval = point["interval"]
     return Point(
-        int(point["tokens"]),
-        float(point["tokens_per_step"]),
-        float(point["latency_ms"]),
-        float(point["tokens_per_s"]),
-        None if interval is None else (float(interval[0]), float(interval[1])),
+        _whole(point, "tokens", 1),
+        _above_0(point, "tokens_per_step"),
+        _above_0(point, "latency_ms"),
+        _above_0(point, "tokens_per_s"),
+        _interval(point["interval"]),
     )
+
+
+def _interval(ends: Any) -> Interval | None:
+    if ends is None:
+        return None
+    low, high = (_above_0({"interval": end}, "interval") for end in ends)
+    if low > high:
+        raise ValueError(f"interval is {ends!r:.60}, which ends before it starts")
+    return low, high
+
+
+def _whole(point: Mapping[str, Any], name: str, least: int) -> int:
+    value = point[name]
+    if type(value) is not int or not least <= value < MANY:
+        raise ValueError(f"{name} is {value!r:.40}, not a whole number from {least}")
+    return value
+
+
+def _above_0(point: Mapping[str, Any], name: str) -> float:
+    value = point[name]
+    if type(value) not in (int, float) or not 0 < value < math.inf:
+        raise ValueError(f"{name} is {value!r:.40}, not a number above 0")
+    return float(value)

@@ -8,6 +8,7 @@ import numpy as np
 from treeopt.search.accuracy import AccuracyTable
 from treeopt.search.choice import Choice, Interval
 from treeopt.search.latency import LatencyProfile
+from treeopt.view.printable import on_one_line
 
 Cells = tuple[list[str], list[list[Any]]]
 """Headings, and rows of values for `cell`."""
@@ -149,6 +150,8 @@ def cell(value: Any) -> str:
         return "-"
     if isinstance(value, (list, tuple)):
         return "-".join(map(cell, value))
+    if isinstance(value, str):
+        return on_one_line(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

@@ -44,6 +44,14 @@ def inspect(source: str, accuracy: str | None = None, *, cumulative: bool = Fals
     if path.is_dir():
         raise InputError(f"{path}: is a directory; name a file in it")
     kinds = {".safetensors": _arrays, ".npz": _ranks, ".jsonl": _lines, ".csv": _csv}
+    if path.name.lower().endswith(".jsonl.gz"):
+        return _generations(path)
+    if (path.suffix.lower() == ".csv" and cumulative) or (accuracy is None and _is_accuracy(path)):
+        return _accuracy(source, cumulative=cumulative)
+    if cumulative and accuracy is None:
+        raise InputError(
+            f"--cumulative is about a table of accuracies, but {path} is none; name one by --accuracy"
+        )
     if path.suffix.lower() in kinds:
         return kinds[path.suffix.lower()](path)
     values = read_accuracy(accuracy, cumulative=cumulative) if accuracy else None
@@ -175,8 +183,24 @@ def _csv(path: Path) -> Seen:
         return Seen(samples, latency_text(profile), ("choose", "--latency", str(path)))
     if "rank_1" in header:
         return _ranks(path)
-    accuracy = read_accuracy(path)
-    return Seen({"accuracy": accuracy.values}, accuracy_table(accuracy), ("grow", "--accuracy", str(path)))
+    return _accuracy(str(path))
+
+
+def _is_accuracy(path: Path) -> bool:
+    """Whether a JSON file holds what `--accuracy` takes: a matrix of fractions, alone or by its field's name."""
+    if path.suffix.lower() != ".json":
+        return False
+    content = load_json(path)
+    if isinstance(content, dict):
+        return "kind" not in content and bool({"accuracy", "topk_accuracy"} & content.keys())
+    first = content[0] if isinstance(content, list) and content else None
+    return isinstance(first, list) and any(isinstance(entry, float) for entry in first)
+
+
+def _accuracy(source: str, *, cumulative: bool = False) -> Seen:
+    table = read_accuracy(source, cumulative=cumulative)
+    how = ("--cumulative",) if cumulative else ()
+    return Seen({"accuracy": table.values}, accuracy_table(table), ("grow", "--accuracy", source, *how))
 
 
 def _growth(path: Path) -> str:

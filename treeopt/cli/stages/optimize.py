@@ -74,7 +74,16 @@ def optimize(
 def start_over(run: RunDirectory) -> None:
     """Remove what `optimize` makes from the run; trained heads stay."""
     discard_generations(run)
-    made = (run.ranks, run.partial_ranks, run.accuracy, run.growth, run.latency, run.choice, run.evaluation, run.report)
+    made = (
+        run.ranks,
+        run.partial_ranks,
+        run.accuracy,
+        run.growth,
+        run.latency,
+        run.choice,
+        run.evaluation,
+        run.report,
+    )
     for path in made:
         path.unlink(missing_ok=True)
 
