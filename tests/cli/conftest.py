@@ -80,7 +80,7 @@ def demo(monkeypatch, tmp_path, tiny, heads, prompts) -> Path:
     (directory / "settings.json").write_text(json.dumps(settings))
     for name, value in {
         "treeopt.model.sources.DEMO": directory,
-        "treeopt.cli.session.DEMO": directory,
+        "treeopt.cli.run.DEMO": directory,
         "treeopt.cli.decoding.DEMO_PROMPTS": directory / "prompts.jsonl",
         "treeopt.cli.session.DEMO_PROMPTS": directory / "prompts.jsonl",
         "treeopt.cli.decoding.DEMO_SETTINGS": directory / "settings.json",

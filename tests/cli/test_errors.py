@@ -24,6 +24,7 @@ WRONG_USAGE = {
     "temperature below 0": ["generate", "--temperature", -1],
     "temperature nan": ["generate", "--temperature", "nan"],
     "temperature infinite": ["evaluate", "--temperature", "inf"],
+    "prompts of two files": ["generate", "--prompts", "a.jsonl", "--prompts", "b.jsonl"],
     "no tokens": ["generate", "--max-new-tokens", 0],
     "unknown template": ["generate", "--template", "alpaca"],
     "unknown dtype": ["calibrate", "--dtype", "int8"],

@@ -76,6 +76,7 @@ def test_every_layout_is_written_read_and_decoded_with(name, heads, tiny, comple
     format = LAYOUTS[name].format
     expected = ["export", "--format", format] if format else ["heads", "inspect", str(tmp_path / name)]
     assert following(result)[:3] == expected
+    assert not format or following(result)[-2:] == ["--run", str(heads.parent)]
     if name not in ("vllm", "nxd", "medusa"):
         return
     model = ["--run", tmp_path / "run", "--model", tiny, "--tree", complete / "choice.json"]

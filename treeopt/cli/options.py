@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from treeopt.cli.acceptance import ACCEPTANCE
-from treeopt.cli.parameters import Command, Decorator, WholeNumbers, flat, gathered
+from treeopt.cli.parameters import Command, Decorator, WholeNumbers, flat, gathered, once
 from treeopt.cli.run import ModelOptions, RunDirectory, default_directory
 
 FILE = click.Path(path_type=Path)
@@ -129,6 +129,8 @@ _DECODING: tuple[Decorator, ...] = (
     click.option(
         "--prompts",
         type=FILE,
+        multiple=True,
+        callback=once,
         metavar="FILE",
         help="Prompts: JSON lines, MT-Bench, Alpaca or ShareGPT. Rows without text are skipped, other flaws"
         " repaired, and both are named.  [default: the run's, then the demo's]",

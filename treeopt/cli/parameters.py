@@ -49,6 +49,13 @@ def distinct(
     return tuple(numbers)
 
 
+def once(ctx: click.Context, param: click.Parameter, values: Sequence[Any]) -> Any:
+    """Callback of a repeatable option of which one is taken: that one or None; wrong usage for more, not the last."""
+    if len(values) > 1:
+        raise click.BadParameter("given more than once; put it all into one file", ctx, param)
+    return values[0] if values else None
+
+
 def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
     """Callback of numbers: neither infinite nor NaN."""
     if value is not None and not math.isfinite(value):

@@ -47,9 +47,10 @@ class RunDirectory:
 
     @classmethod
     def of(cls, file: Path) -> "RunDirectory":
-        """The run that a file is an artifact of, by its name; the demo's for any other file."""
+        """The run that a file is an artifact of, by its name; the demo's for any other file, and for its heads."""
         run = cls(file.parent)
-        return run if file in vars(run).values() else cls(default_directory(None))
+        is_artifact = file in vars(run).values() and file != DEMO / "heads"
+        return run if is_artifact else cls(default_directory(None))
 
 
 def default_directory(model: str | None) -> Path:
@@ -77,6 +78,14 @@ class ModelOptions:
     def is_demo(self) -> bool:
         """Whether the bundled model is meant."""
         return self.model is None and self.config is None
+
+    def heads_path(self) -> Path | None:
+        """--heads, else those trained in the run, else the demo's for the demo; None for none."""
+        if self.heads is not None:
+            return self.heads
+        if self.run.has_heads():
+            return self.run.heads
+        return DEMO / "heads" if self.is_demo else None
 
     def asked(self) -> dict[str, str]:
         """The options as typed: recorded in every artifact, so that the next command can be named in full."""

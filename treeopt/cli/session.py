@@ -8,7 +8,7 @@ from typing import Any
 
 from treeopt.cli.decoding import DEMO_PROMPTS, Decoding
 from treeopt.cli.output import note, warn
-from treeopt.cli.run import DEMO, ModelOptions
+from treeopt.cli.run import ModelOptions, next_command
 from treeopt.errors import InputError
 from treeopt.measure.encode import EncodedPrompt, encode_prompts
 from treeopt.measure.prompts import Prompt, read_prompts
@@ -71,18 +71,14 @@ class Session:
         return heads.to(device=backbone.device, dtype=backbone.dtype).requires_grad_(False).eval()
 
     def heads_path(self) -> Path:
-        """--heads, else those trained in the run, else the demo's for the demo; InputError for none."""
-        source = self.source
-        if source.heads is not None:
-            return source.heads
-        if self.run.has_heads():
-            return self.run.heads
-        if source.is_demo:
-            return DEMO / "heads"
-        raise InputError(
-            f"{source.model}: no heads; name some with --heads, or make some with"
-            f" `treeopt train medusa1 --model {source.model}`"
-        )
+        """Where the heads are; InputError for none."""
+        path = self.source.heads_path()
+        if path is None:
+            train = next_command("train medusa1", self.run, {"asked": self.source.asked()})
+            raise InputError(
+                f"{self.source.model}: no heads; name some with --heads, or make some with `{train}`"
+            )
+        return path
 
     def prompt_rows(self, decoding: Decoding) -> list[Prompt]:
         """All prompts as the file has them."""

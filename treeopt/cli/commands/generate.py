@@ -41,6 +41,7 @@ def command(source: ModelOptions, requested: Requested, batch_size: int, fresh: 
         "provenance": provenance,
     }
     ended = sum(answer.ended == "eos" for answer in answers)
+    following = "calibrate" if source.heads_path() else "train medusa1"
     show(
         as_json,
         content,
@@ -48,5 +49,5 @@ def command(source: ModelOptions, requested: Requested, batch_size: int, fresh: 
             f"{source.run.generations}: {len(answers)} answers of {mean(len(a.answer_ids) for a in answers):.1f}"
             f" tokens on average, {ended} of them to their end"
         ),
-        next_command("calibrate", source.run, {"asked": source.asked()}),
+        next_command(following, source.run, {"asked": source.asked()}),
     )

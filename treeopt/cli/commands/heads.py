@@ -89,6 +89,7 @@ def convert(
     following = next_command("heads inspect", DEMO_RUN, None, str(output))
     if found.format:
         fit = ["--fit"] if FORMATS[found.format].limits.chain else []
-        following = next_command("export", DEMO_RUN, None, "--format", found.format, *fit)
+        run = RunDirectory.of(path if path.is_dir() else path.parent)
+        following = next_command("export", run, None, "--format", found.format, *fit)
     lines = [*content["files"], f"{found.name}: {found.description}"]
     show(as_json, content, lambda: "\n".join(lines), following)

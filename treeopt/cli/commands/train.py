@@ -263,7 +263,7 @@ def records_text(records: list[dict[str, Any]]) -> str:
     rows = [[str(head), *values] for head, values in enumerate(zip(*columns.values(), strict=True), start=1)]
     before = next((r["held_out_lm_loss"] for r in records if "held_out_lm_loss" in r), None)
     text = table(["head", *columns], rows)
-    if before is not None:
+    if before is not None and records[-1]["stage"] != "medusa1":
         text += (
             f"\n\nloss of the backbone on held-out answers: {before} before, {last['held_out_lm_loss']} after"
         )

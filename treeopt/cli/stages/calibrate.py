@@ -12,6 +12,7 @@ from treeopt.cli.output import note, warn
 from treeopt.cli.run import require_writable
 from treeopt.cli.session import Session
 from treeopt.cli.stages.generate import ensure_generations
+from treeopt.cli.stages.trained import TRAINED, flattered, trained_on
 from treeopt.measure.calibrate import calibrate
 from treeopt.measure.generations import Generation, read_provenance
 from treeopt.measure.repetition import looping, repetition
@@ -51,6 +52,9 @@ def ensure_ranks(
     answers = ensure_generations(session, decoding, batch_size=batch_size)
     made = read_provenance(run.generations)
     require_match(str(run.generations), made, "the model", session.facts())
+    trained = trained_on(session.heads_path(), answers, session.backbone.context_limit)
+    if text := flattered(trained):
+        warn(text)
     origin = {name: made.get(name) for name in SETTINGS} | {
         "generations_sha256": sha256_file(run.generations)
     }
@@ -67,6 +71,7 @@ def ensure_ranks(
         probabilities=probabilities,
         partial=run.partial_ranks,
         **origin,
+        **({TRAINED: trained} if trained else {}),
         **session.versions(),
     )
     half = table.split(split).accuracy()

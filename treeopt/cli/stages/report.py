@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from treeopt.artifact import sha256_file, write_text
 from treeopt.cli.run import RunDirectory, next_command
+from treeopt.cli.stages.trained import TRAINED, flattered
 from treeopt.errors import InputError, TreeoptError
 from treeopt.export import FORMATS
 from treeopt.export.format import Format
@@ -72,6 +73,7 @@ def load_contents(run: RunDirectory) -> Contents:
     if not (loader.made or exports or training or accuracy or loader.found):
         raise InputError(f"{run}: nothing to report; `treeopt optimize` makes a run, --run names another")
     repeated = repetition(answers or [])
+    trained = flattered(ranks.provenance.get(TRAINED)) if ranks is not None else None
     return Contents(
         name=str(
             next(
@@ -90,7 +92,7 @@ def load_contents(run: RunDirectory) -> Contents:
         repetition=repeated,
         made=loader.made,
         export_command=_export_command(run, choices),
-        found=tuple(filter(None, [*loader.found, looping(repeated)])),
+        found=tuple(filter(None, [*loader.found, trained, looping(repeated)])),
     )
 
 
