@@ -6,12 +6,14 @@ ACCURACY holds the published head accuracies of Vicuna 7B, 13B and 33B (training
 tokens per step are the product estimate). The model is compared with latencies relative to one token on an A100, Llama
 33B: bare, then fitted to batch 1 alone. Rules of the fit that batch 1 cannot settle were settled with batch 4 and 16 in
 view, so their errors are those of a model and no blind test. Then with the profile of the bundled model on a CPU, half
-of whose sizes are left out of the fit in turn. DIR gets `benchmark_roofline.json` (the last line) and `best_sizes.csv`.
+of whose sizes are left out of the fit in turn. DIR gets `benchmark_roofline.json` (the last line), `best_sizes.csv` and
+`best_sizes.svg`, which draws it for Llama 7B.
 """
 
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -23,7 +25,12 @@ from treeopt.search.latency import LatencyProfile
 from treeopt.search.roofline import PARTS, Roofline
 from treeopt.search.roofline_fit import Points, errors, fit, held_out_sizes
 from treeopt.search.shape_files import read_shape
+from treeopt.view.plots.settings import draw_settings
+from treeopt.view.style import WIDTH_CM, save_figure, styled
 from treeopt.view.tables import table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parents[1]
 A100, LLAMA = GPUS["a100-80gb-pcie"], SHAPES["llama-33b"]
@@ -51,6 +58,7 @@ def main() -> None:
     exposed = {part: round(model.exposed, 3) for part, model in models["fitted to batch 1"].items()}
     best = pd.concat([best_sizes(options.accuracy, name) for name in ("7b", "13b", "33b")])
     write_text(options.output / "best_sizes.csv", best.to_csv(index=False, float_format="%.3f"))
+    save_figure(drawn(best[best["shape"] == "llama-7b"]), options.output / "best_sizes.svg")
     result |= {"exposed": exposed, "demo_cpu": measured_errors(), "claims": claims(best)}
     line = json.dumps(result)
     write_text(options.output / "benchmark_roofline.json", line + "\n")
@@ -115,6 +123,22 @@ def best_sizes(accuracy: Path, name: str) -> pd.DataFrame:
                 row |= {"speedup_at_64": speedup[63], "plain_ms": latency[0]}
                 rows.append(row | {"fits": shape.footprint_gb(batch, context) <= gpu.memory_gb})
     return pd.DataFrame(rows)
+
+
+def drawn(best: pd.DataFrame) -> "Figure":
+    """Best N and its speedup by batch and context, a row for each GPU."""
+    from matplotlib.figure import Figure
+
+    with styled():
+        figure = Figure(figsize=(WIDTH_CM / 2.54, 30 / 2.54), layout="constrained")
+        rows = figure.subplots(len(GPUS), 2)
+        for (gpu, table), axes in zip(best.groupby("gpu", sort=False), rows, strict=True):
+            for panel, (value, name) in zip(
+                axes, {"tokens": "best N", "speedup": "speedup"}.items(), strict=True
+            ):
+                draw_settings(panel, table, value)
+                panel.set_title(f"{gpu}: {name}, simulated", loc="left")
+    return figure
 
 
 def claims(best: pd.DataFrame) -> dict[str, dict[str, dict[str, object]]]:

@@ -97,7 +97,7 @@ def provenance(**facts: Any) -> dict[str, Any]:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write UTF-8 text atomically, making parent directories. InputError when the place cannot be written."""
-    _write_bytes(Path(path), text.encode())
+    write_bytes(Path(path), text.encode())
 
 
 def append_line(path: Path, record: Mapping[str, Any]) -> None:
@@ -150,7 +150,7 @@ def save_arrays(
     """Write arrays as safetensors, with `metadata` as JSON in the header."""
     header = json.dumps({"kind": kind, "schema": SCHEMA} | dict(metadata), default=_plain, allow_nan=False)
     ordered = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    _write_bytes(Path(path), safetensors.numpy.save(ordered, {METADATA: header}))
+    write_bytes(Path(path), safetensors.numpy.save(ordered, {METADATA: header}))
 
 
 def load_arrays(
@@ -232,7 +232,7 @@ def _made_by(kind: str | None) -> str:
     return f"; `{MADE_BY[kind]}` makes this file" if kind in MADE_BY else ""
 
 
-def _write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes) -> None:
     """To a temporary file beside `path`, then renamed, so that no reader ever sees half an artifact."""
     if path.is_dir() or (path.exists() and not path.is_file()):
         raise InputError(f"{path}: cannot be written, it is no plain file; name a file")

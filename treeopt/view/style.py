@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treeopt.artifact import _write_bytes
+from treeopt.artifact import write_bytes
 from treeopt.errors import InputError
 
 if TYPE_CHECKING:
@@ -111,4 +111,4 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
     suffix = path.suffix.lower()
     if suffix not in METADATA:
         raise InputError(f"{path}: a plot is written as .svg or .png; name such a file")
-    _write_bytes(path, image(figure, suffix))
+    write_bytes(path, image(figure, suffix))
