@@ -95,7 +95,9 @@ def test_the_next_turn_stands_behind_all_that_was_said_without_its_end_token(end
     first = EncodedPrompt("t", "c", (1, 2), ((3,), (4, 4)))
     second = first.following([5, 6, 7], ended)
     assert second == EncodedPrompt("t", "c", (1, 2, *said, 3), ((4, 4),), turn=1)
+    assert second is not None
     third = second.following([8], "limit")
+    assert third is not None
     assert (third.ids, third.turn) == ((1, 2, *said, 3, 8, 4, 4), 2)
     assert third.following([9], "limit") is None
     assert [turn.key for turn in (first, second, third)] == ["t", "t#1", "t#2"]
