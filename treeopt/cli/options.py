@@ -11,6 +11,7 @@ import click
 
 from treeopt.cli.acceptance import ACCEPTANCE
 from treeopt.cli.parameters import Command, Decorator, WholeNumbers, flat, gathered, once
+from treeopt.cli.places import keeping_artifacts
 from treeopt.cli.run import ModelOptions, RunDirectory, default_directory
 
 FILE = click.Path(path_type=Path)
@@ -164,7 +165,12 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else."
 )
 output_option = click.option(
-    "-o", "--output", type=FILE, metavar="FILE", help="Where to write it, not in the run."
+    "-o",
+    "--output",
+    type=FILE,
+    callback=keeping_artifacts,
+    metavar="FILE",
+    help="Where to write it, not in the run.",
 )
 batch_size_option = click.option(
     "--batch-size", type=WHOLE, default=16, show_default=True, help="Answers generated at a time."

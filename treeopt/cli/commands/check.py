@@ -28,11 +28,18 @@ def command(
     """
     from treeopt.cli.stages.check import check_file, verdicts_text
     from treeopt.export.check import FINE
+    from treeopt.search.accuracy_files import split_name
 
     content = check_file(file, runtime, heads, top_k)
     fine = all(tree["outcome"] == FINE for tree in content["trees"])
-    name = f":{content['trees'][0]['name']}" if len(content["trees"]) > 1 else ""
-    words = ["--format", runtime, "--tree", f"{file}{name}", *([] if fine else ["--fit"])]
+    first = f"{split_name(file)[0]}:{content['trees'][0]['name']}"
+    words = [
+        "--format",
+        runtime,
+        "--tree",
+        first if len(content["trees"]) > 1 else file,
+        *([] if fine else ["--fit"]),
+    ]
     following = next_command("export", RunDirectory(default_directory(None)), None, *words)
     show(as_json, content, lambda: verdicts_text(content), following)
     ctx.exit(0 if fine else 1)

@@ -8,6 +8,7 @@ from treeopt.cli.stages.export import find_format
 from treeopt.export.check import check
 from treeopt.export.read import read_listings
 from treeopt.search.accuracy_files import split_name
+from treeopt.view.printable import on_one_line
 
 
 def check_file(source: str, runtime: str, heads: int, top_k: int | None) -> dict[str, Any]:
@@ -28,7 +29,7 @@ def verdicts_text(content: Mapping[str, Any]) -> str:
     """A line for each tree, and below it one for each finding."""
     lines = []
     for tree in content["trees"]:
-        lines.append(f"{tree['name']}: {tree['outcome']} ({content['versions']})")
+        lines.append(f"{on_one_line(tree['name'])}: {tree['outcome']} ({content['versions']})")
         for finding in tree["findings"]:
             reader = f" by the {finding['reader']} runtime" if finding["reader"] else ""
             path = f"path {list(finding['path'])} " if finding["path"] else ""
