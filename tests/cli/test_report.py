@@ -40,6 +40,18 @@ def test_the_page_and_its_figures_are_written(run):
     assert result.stdout.splitlines()[-1].startswith("next: treeopt export --format help")
 
 
+def test_the_commands_that_make_the_files_make_these(run):
+    """The limits of the growth, and the prompts and settings of the answers, are not the defaults."""
+    meta = run / "generations.meta.json"
+    content = json.loads(meta.read_text())
+    content["provenance"] |= {"prompt_file": "my prompts.jsonl", "top_p": 0.5, "max_new_tokens": 48}
+    meta.write_text(json.dumps(content))
+    commands = {name: made.command for name, made in load_contents(RunDirectory(run)).made.items()}
+    typed = "--prompts 'my prompts.jsonl' --template none --max-new-tokens 48 --temperature 0.0 --top-p 0.5"
+    assert commands["generations.jsonl"] == f"treeopt generate {typed} --run {run}"
+    assert commands["growth.json"] == f"treeopt grow --budget 128 --max-rank 9 --run {run}"
+
+
 def test_json_lists_what_was_written_and_what_is_warned_of(run, tmp_path):
     content = json.loads(succeed("report", "--run", run, "-o", tmp_path / "x" / "page.html", "--json").stdout)
     assert Path(content["file"]).is_file() and all(Path(file).is_file() for file in content["figures"])

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.view.report.samples import HOSTILE, nothing, whole
+from treeopt.tree import chain
 from treeopt.view.report import draw_figures, page
 
 VOID = {"meta", "br"}
@@ -54,6 +55,17 @@ def contents():
 @pytest.fixture(scope="module")
 def html(contents):
     return page(contents, draw_figures(contents))
+
+
+def test_a_file_that_holds_another_tree_says_so(contents, html):
+    """The page is about the chosen tree, and a runtime without trees gets a chain."""
+    assert "of the chosen tree" not in html
+    for runtime, tree, said in (
+        ("vllm", chain(3), "drafts no trees: the file is for a chain of 4 tokens"),
+        ("medusa", chain(5), "holds another tree, of 6 tokens"),
+    ):
+        other = replace(contents, exports=(replace(contents.exports[0], runtime=runtime, tree=tree),))
+        assert f"{said}; the figures below are of the chosen tree" in page(other, draw_figures(other))
 
 
 def test_every_section_is_there_once_and_linked(html):

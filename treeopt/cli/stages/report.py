@@ -30,6 +30,28 @@ from treeopt.view.report.cautions import cautions
 from treeopt.view.training import training_info
 
 Loaded = TypeVar("Loaded")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "generate": {
+        "prompts": None,
+        "template": None,
+        "turns": None,
+        "max_new_tokens": None,
+        "temperature": None,
+        "top_p": 1.0,
+        "top_k": 0,
+        "seed": 0,
+    },
+    "grow": {
+        "budget": None,
+        "estimator": "independent",
+        "on_policy": False,
+        "contiguous": False,
+        "max_depth": None,
+        "max_rank": None,
+    },
+    "profile": {"repeats": 30},
+}
+"""By command, the options that the provenance of what it makes tells; those that have one default, with it."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +140,8 @@ class _Loader:
             loaded = read(path)
             if command is not None and origin is not None:
                 provenance = origin(path if command == "generate" else loaded)
-                line = next_command(_maker(command, loaded), self.run, provenance)
+                maker = _maker(command, loaded)
+                line = next_command(maker, self.run, provenance, *_words(maker, provenance))
                 self.made[path.name] = Made(path.name, sha256_file(path), provenance, line)
         except TreeoptError as error:
             self.found.append(str(error))
@@ -133,6 +156,16 @@ def _own(loaded: Any) -> Mapping[str, Any]:
 
 def _maker(command: str, loaded: Any) -> str:
     return "simulate" if command == "profile" and loaded.simulated else command
+
+
+def _words(command: str, provenance: Mapping[str, Any]) -> list[str]:
+    """The options that the provenance of a command's artifact tells, but for those at their defaults."""
+    words = []
+    for name, default in OPTIONS.get(command, {}).items():
+        value = provenance.get("prompt_file" if name == "prompts" else name)
+        if value is not None and value != default:
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return words
 
 
 def _accuracy(run: RunDirectory, ranks: RankTable | None, loader: _Loader) -> AccuracyTable | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from treeopt.export import FORMATS
 from treeopt.view.markup import Markup, element, joined, table_element
 from treeopt.view.outcome import figures_cells
 from treeopt.view.report.contents import Contents, Export
@@ -25,19 +26,28 @@ def use(contents: Contents) -> Markup | None:
         plain = "Plain decoding needs no file. " if contents.choice.choices is None else ""
         said = f"{plain}No runtime's file lies in the run. This writes one; help in the place of json lists runtimes:"
         return joined([element("p", said), _typed(contents.export_command)])
-    return joined(_export(export) for export in contents.exports)
+    trees = [choice.tree for choice in contents.choices]
+    return joined(_export(export, chosen=export.tree in trees) for export in contents.exports)
 
 
-def _export(export: Export) -> Markup:
+def _export(export: Export, *, chosen: bool) -> Markup:
     shown = (_typed(export.command), element("p", "The file:")) if export.command else ()
     return joined(
         [
             element("h3", export.file),
             element("p", f"{export.versions}: {export.description}."),
+            None if chosen else element("p", f"{_other(export)}; the figures below are of the chosen tree."),
             *shown,
             element("pre", export.text.rstrip(), class_="file", tabindex="0"),
         ]
     )
+
+
+def _other(export: Export) -> str:
+    """What a file holds that is not the choice."""
+    if FORMATS[export.runtime].limits.chain:
+        return f"This runtime drafts no trees: the file is for a chain of {export.tree.size} tokens"
+    return f"The file holds another tree, of {export.tree.size} tokens"
 
 
 def speed(contents: Contents, drawings: Drawings) -> Markup | None:
