@@ -11,7 +11,7 @@ from treeopt.search.estimate import Independent
 from treeopt.search.grow import grow
 from treeopt.search.latency import LatencyProfile
 from treeopt.search.ranks import RankTable
-from treeopt.view.outcome import figures, figures_cells, recommendation
+from treeopt.view.outcome import figures, figures_cells, off_prediction, recommendation
 
 ACCURACIES = AccuracyTable(np.array([[0.6, 0.2], [0.5, 0.3]]))
 
@@ -75,3 +75,22 @@ def test_the_recommendation_says_what_it_rests_on(chosen, measured, words):
 def test_what_is_not_known_has_no_row():
     _, rows = figures_cells(figures(choice(), None, None))
     assert [row[0] for row in rows] == ["predicted by the choice"]
+
+
+@pytest.mark.parametrize(
+    ("measured", "interval", "off"),
+    [
+        (99.0, (100.0, 120.0), True),
+        (121.0, (100.0, 120.0), True),
+        (100.0, (100.0, 120.0), False),
+        (99.0, None, False),
+        (None, (100.0, 120.0), False),
+    ],
+)
+def test_a_measurement_outside_the_predicted_interval_is_said(measured, interval, off):
+    text = off_prediction({"measured": measured, "predicted_interval": interval})
+    assert (text is not None) == off
+    if text:
+        assert (
+            text == f"measured {measured:.1f} token/s, outside the predicted 95 % interval of 100.0 to 120.0"
+        )

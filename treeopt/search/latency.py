@@ -198,7 +198,8 @@ def _sample(row: Mapping[str, Any], where: str) -> tuple[int, int, int, str, flo
     latency = _number(row.get("latency_ms"))
     if not SHORTEST_MS <= latency <= LONGEST_MS:
         raise InputError(
-            f"{where}: latency_ms is {row.get('latency_ms')!r:.40}; it is a number of milliseconds above 0"
+            f"{where}: latency_ms is {row.get('latency_ms')!r:.40}; it is a number of milliseconds above 0,"
+            f" to {LONGEST_MS:g}"
         )
     return batch, context, tokens, part, latency
 

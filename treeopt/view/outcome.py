@@ -42,6 +42,17 @@ def measured_runs(evaluation: Mapping[str, Any] | None) -> list[Mapping[str, Any
     return [run for run in runs if run.get("tokens_per_s") is not None]
 
 
+def off_prediction(figures: Mapping[str, Any]) -> str | None:
+    """A sentence where what was measured lies outside the predicted interval; None where not, or where not known."""
+    measured, interval = figures["measured"], figures["predicted_interval"]
+    if measured is None or not interval or interval[0] <= measured <= interval[1]:
+        return None
+    return (
+        f"measured {measured:.1f} token/s, outside the predicted 95 % interval of {interval[0]:.1f} to"
+        f" {interval[1]:.1f}"
+    )
+
+
 def figures_cells(figures: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
     """Headings and rows that show `figures`; those that are not known are left out."""
     low_high = figures["predicted_interval"]

@@ -12,7 +12,7 @@ from treeopt.cli.options import (
     model_options,
     width_option,
 )
-from treeopt.cli.output import show
+from treeopt.cli.output import show, warn
 from treeopt.cli.run import ModelOptions, next_command
 
 
@@ -32,9 +32,8 @@ from treeopt.cli.run import ModelOptions, next_command
     "format_names",
     multiple=True,
     default=("json", "medusa"),
-    show_default=True,
     metavar="NAME",
-    help="Runtimes to export for; growth keeps to their limits.",
+    help="Runtimes to export for, repeatable; growth keeps to their limits.  [default: json and medusa]",
 )
 @click.option("--fresh", is_flag=True, help="Start over: forget what the run has, but for trained heads.")
 @json_option
@@ -63,6 +62,7 @@ def command(
     from treeopt.cli.stages.export import find_format
     from treeopt.cli.stages.optimize import optimize, start_over
     from treeopt.cli.tables import outcome_text
+    from treeopt.view.outcome import off_prediction
 
     formats = [find_format(name) for name in format_names]
     if fresh:
@@ -77,6 +77,8 @@ def command(
         growing=growing,
     )
     report_divergences(outcome.evaluation)
+    if text := off_prediction(outcome.figures):
+        warn(f"{text}: other work on this machine, or prompts unlike those it was fitted to, may be why")
     content = {
         "kind": "optimization",
         "choice": asdict(outcome.choice),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from treeopt.export import FORMATS
-from treeopt.view.outcome import HF_GENERATE, PLAIN
+from treeopt.view.outcome import HF_GENERATE, PLAIN, off_prediction
 from treeopt.view.report.contents import Contents
 
 SOURCES = {
@@ -86,16 +86,13 @@ def _measured(contents: Contents) -> Iterator[str]:
     if contents.evaluation is None:
         yield "nothing was decoded: every speed here is a prediction; `treeopt evaluate` measures"
         return
-    measured, interval = figures["measured"], figures["predicted_interval"]
+    measured = figures["measured"]
     if measured is None and choice.batch == 1:
         yield "the chosen tree was not decoded with: its speed is a prediction; `treeopt evaluate` measures"
     if any(c.batch > 1 for c in contents.choices):
         yield "decoding was measured one sequence at a time: speeds of larger batches are predictions"
-    if measured is not None and interval and not interval[0] <= measured <= interval[1]:
-        yield (
-            f"measured {measured:.1f} token/s, outside the predicted 95 % interval of {interval[0]:.1f} to"
-            f" {interval[1]:.1f}"
-        )
+    if text := off_prediction(figures):
+        yield text
     for key, name in ((PLAIN, "treeopt"), (HF_GENERATE, "transformers generate")):
         plain = figures[key]
         if choice.choices is not None and measured is not None and plain is not None and plain >= measured:
