@@ -10,6 +10,8 @@ from treeopt.measure.repetition import repeated_share
 from treeopt.model.backbone import Backbone
 from treeopt.model.heads import MedusaHeads
 
+LEAST = 128  # tokens of an answer that is judged
+
 
 def figures(backbone: Backbone, heads: MedusaHeads, answers: Sequence[Generation]) -> dict[str, Any]:
     """Top-1 of each head over its own trials, with 95 % intervals by bootstrap over prompts."""

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import torch
-from figures import figures
+from figures import LEAST, figures
 
 from treeopt.measure.generations import Generation, read_generations
 from treeopt.model.backbone import Backbone
@@ -26,8 +26,6 @@ from treeopt.train.module import HeadsOnBackbone
 from treeopt.train.run import fit
 from treeopt.train.states_file import StatesFile
 from treeopt.train.trainer import LoopSettings
-
-LEAST = 128  # tokens of an answer that is judged
 
 
 def main() -> None:
