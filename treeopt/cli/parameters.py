@@ -50,9 +50,11 @@ def distinct(
 
 
 def once(ctx: click.Context, param: click.Parameter, values: Sequence[Any]) -> Any:
-    """Callback of a repeatable option of which one is taken: that one or None; wrong usage for more, not the last."""
-    if len(values) > 1:
-        raise click.BadParameter("given more than once; put it all into one file", ctx, param)
+    """Callback of a repeatable option of which one is taken: that one or None; wrong usage for several that differ."""
+    if len(set(values)) > 1:
+        raise click.BadParameter(
+            "given more than once, and one is taken; put it all into one file", ctx, param
+        )
     return values[0] if values else None
 
 

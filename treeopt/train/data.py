@@ -5,6 +5,7 @@ where hidden states were computed before, those rows' `states` [P, H]; and `trut
 backbone itself should say at each answer row, row k what head k should. UNKNOWN carries no loss.
 """
 
+import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,6 +51,12 @@ def split_answers(
             " generate more, or longer ones"
         )
     return Split(train, [g for g in usable if g.id in apart], len(generations) - len(usable))
+
+
+def prompts_sha256(generations: Sequence[Generation]) -> str:
+    """A hash of the prompts that answers are to, whatever the answers say and in whatever order."""
+    prompts = sorted((g.id, g.prompt_ids) for g in generations if g.turn == 0)
+    return hashlib.sha256(repr(prompts).encode()).hexdigest()
 
 
 class Answers(Dataset[int]):

@@ -11,7 +11,7 @@ from treeopt.measure.generations import Generation
 from treeopt.model.backbone import Backbone
 from treeopt.model.heads import MedusaHeads
 from treeopt.model.sources import is_quantised
-from treeopt.train.data import Answers, Split, split_answers
+from treeopt.train.data import Answers, Split, prompts_sha256, split_answers
 from treeopt.train.module import HeadsOnBackbone
 from treeopt.train.processes import is_main_process, part, world_size
 from treeopt.train.run import claim, fit
@@ -94,7 +94,7 @@ def prepare(
     claim(directory, facts, overwrite=overwrite)
     log = directory / "log.jsonl"
     if is_main_process() and not log.is_file():
-        append_line(log, facts)
+        append_line(log, facts | {"prompts_sha256": prompts_sha256(generations)})
     return split
 
 

@@ -52,7 +52,7 @@ def ensure_ranks(
     answers = ensure_generations(session, decoding, batch_size=batch_size)
     made = read_provenance(run.generations)
     require_match(str(run.generations), made, "the model", session.facts())
-    trained = trained_on(session.heads_path(), answers, session.backbone.context_limit)
+    trained = trained_on(session.heads_path(), answers)
     if text := flattered(trained):
         warn(text)
     origin = {name: made.get(name) for name in SETTINGS} | {
