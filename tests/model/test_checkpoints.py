@@ -180,9 +180,9 @@ class Evil:
         return print, ("this must not run",)
 
 
-def test_pickled_code_is_not_run(tmp_path, capsys):
+def test_pickled_code_is_not_run(tmp_path, capsys, recwarn):
     path = tmp_path / "medusa_lm_head.pt"
-    for content in (pickle.dumps(Evil(), protocol=2), None):
+    for content in (pickle.dumps(Evil(), protocol=2), pickle.dumps(Evil(), protocol=4), None):
         if content:
             path.write_bytes(content)
         else:
@@ -190,6 +190,7 @@ def test_pickled_code_is_not_run(tmp_path, capsys):
         with pytest.raises(InputError, match="not a file of tensors"):
             load_heads(path, tiny.backbone())
     assert "must not run" not in capsys.readouterr().out
+    assert not [found for found in recwarn if "pickle" in str(found.message)]
 
 
 @pytest.mark.parametrize("content", [[torch.zeros(2)], {"a": 1}, {1: torch.zeros(2)}, {}, torch.zeros(2)])

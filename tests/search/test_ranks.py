@@ -113,6 +113,30 @@ def test_a_file_that_holds_no_rank_table_is_refused_by_name(tmp_path):
         RankTable.load(path)
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"ids": 3}, "ids is no list of texts"),
+        ({"ids": ["\ud800"]}, "ids has half a surrogate pair"),
+        ({"categories": None}, "categories is no list of texts"),
+        ({"ended": [1]}, "ended is no list of texts"),
+        ({"provenance": 3}, "provenance is 3, not an object"),
+        ({"width": None}, "width is None"),
+        ({"width": True}, "width is True"),
+        ({"width": "16"}, "width is '16'"),
+    ],
+)
+def test_a_header_edited_by_hand_is_refused(tmp_path, change, says):
+    path = tmp_path / "ranks.safetensors"
+    arrays = {"ranks": -np.ones((1, 1), np.int16), "sequence": np.zeros(1, int), "offset": np.zeros(1, int)}
+    facts = {"ids": ["a"], "categories": ["all"], "ended": ["eos"], "width": 3, "provenance": {}}
+    save_arrays(path, arrays, "ranks", facts)
+    assert RankTable.load(path).ids == ("a",)
+    save_arrays(path, arrays, "ranks", facts | change)
+    with pytest.raises(InputError, match=rf"ranks\.safetensors: .*{says}"):
+        RankTable.load(path)
+
+
 def test_a_file_without_its_parts_is_refused(tmp_path):
     save_arrays(tmp_path / "ranks.safetensors", {"ranks": np.zeros((1, 1), np.int16)}, "ranks", {})
     with pytest.raises(InputError, match=r"ranks\.safetensors: has no sequence"):

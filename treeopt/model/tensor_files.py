@@ -1,6 +1,7 @@
 """Files of tensors by name: safetensors, several of them under an index, and torch's own, never with code in them."""
 
 import os
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,8 @@ def write_tensors(file: Path, tensors: dict[str, torch.Tensor]) -> None:
 def load_torch(file: Path) -> Any:
     """What a file of torch's holds, on the CPU, as long as it is data alone. InputError for anything else."""
     try:
-        return torch.load(file, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # of protocols, to the authors of files
+            return torch.load(file, map_location="cpu", weights_only=True)
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from error
     except Exception as error:  # garbage makes the unpickler fail in any way

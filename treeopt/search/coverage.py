@@ -17,6 +17,7 @@ from treeopt.artifact import load_arrays, save_arrays
 from treeopt.errors import InputError
 from treeopt.search.bootstrap import ratio_interval, sums_by_prompt
 from treeopt.search.grow import COVERAGE, Growth
+from treeopt.search.ranks import listed, origin
 from treeopt.search.split import ALL, half_of
 from treeopt.tree import Tree
 
@@ -106,8 +107,8 @@ class PassTable:
                 Tree.from_choices(metadata["choices"]),
                 arrays["passes"],
                 arrays["prompt"],
-                tuple(metadata["ids"]),
-                metadata["provenance"],
+                listed(metadata, "ids"),
+                origin(metadata),
             )
         except KeyError as error:
             raise InputError(f"{path}: has no {error.args[0]}; record it again") from error

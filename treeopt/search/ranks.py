@@ -1,6 +1,6 @@
 """The rank table: at every token of the model's own answers, which guess of each head was right."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,8 @@ class RankTable:
     probabilities: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.width, bool) or not isinstance(self.width, int | np.integer):
+            raise InputError(f"ranks: width is {self.width!r:.40}; it is a whole number above 0")
         if self.ranks.ndim != 2 or not self.ranks.shape[1] or not 1 <= self.width <= np.iinfo(np.int16).max:
             raise InputError(
                 f"ranks: shape {self.ranks.shape}, width {self.width}; give [positions, heads], width above 0"
@@ -203,14 +205,36 @@ class RankTable:
                 ranks=arrays["ranks"],
                 sequence=arrays["sequence"],
                 offset=arrays["offset"],
-                ids=tuple(metadata["ids"]),
-                categories=tuple(metadata["categories"]),
-                ended=tuple(metadata["ended"]),
+                ids=listed(metadata, "ids"),
+                categories=listed(metadata, "categories"),
+                ended=listed(metadata, "ended"),
                 width=metadata["width"],
-                provenance=metadata["provenance"],
+                provenance=origin(metadata),
                 probabilities=arrays.get("probabilities"),
             )
         except KeyError as error:
             raise InputError(f"{path}: has no {error.args[0]}; calibrate again") from error
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
+
+
+def listed(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """The texts that a table's header has under `name`; InputError for anything else."""
+    texts = metadata[name]
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise InputError(f"{name} is no list of texts; calibrate again")
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{name} has half a surrogate pair, which is no character; calibrate again"
+        ) from error
+    return tuple(texts)
+
+
+def origin(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The provenance in a table's header; InputError for anything else."""
+    facts = metadata["provenance"]
+    if not isinstance(facts, dict):
+        raise InputError(f"provenance is {facts!r:.40}, not an object; calibrate again")
+    return facts

@@ -58,6 +58,12 @@ def train_medusa1(
     return finished(heads, backbone)
 
 
+def require_precision(loop: LoopSettings, backbone: Backbone) -> None:
+    """InputError for products that the backbone's device cannot train with."""
+    if loop.precision == "float16" and backbone.device.type == "cpu":
+        raise InputError("--precision float16 needs a GPU; take bfloat16")
+
+
 def prepare(
     backbone: Backbone,
     generations: Sequence[Generation],
@@ -69,8 +75,7 @@ def prepare(
     overwrite: bool,
 ) -> Split:
     """Split the answers, see that `directory` is this run's, and begin its log with the settings and counts."""
-    if loop.precision == "float16" and backbone.device.type == "cpu":
-        raise InputError("--precision float16 needs a GPU; take bfloat16")
+    require_precision(loop, backbone)
     split = split_answers(
         generations,
         heads=shape.heads,

@@ -19,7 +19,7 @@ from treeopt.model.checkpoints import read_config, save_heads
 from treeopt.model.heads import MedusaHeads
 from treeopt.model.spellings import FILE_NAMES
 from treeopt.search.split import ALL, half_of
-from treeopt.train.medusa1 import HeadSettings, train_medusa1
+from treeopt.train.medusa1 import HeadSettings, require_precision, train_medusa1
 from treeopt.train.medusa2 import LoraSettings, train_medusa2
 from treeopt.train.processes import is_main_process, world_size
 from treeopt.train.trainer import LoopSettings
@@ -53,6 +53,7 @@ class Training:
         """Train heads; the weights' file."""
         self._begin(self._output)
         with self._lock():
+            require_precision(loop, self._session.backbone)  # before answers are made
             heads = train_medusa1(
                 self._session.backbone,
                 self._answers(),
@@ -77,6 +78,7 @@ class Training:
         self._require_new_model(run, lora=lora is not None)
         self._begin(run.heads, run.adapter, self._output / "model")
         with self._lock():
+            require_precision(joint, self._session.backbone)
             heads, adapter = train_medusa2(
                 self._session.backbone,
                 self._answers(),
