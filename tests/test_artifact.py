@@ -82,7 +82,9 @@ def test_a_place_that_is_no_folder_is_refused(tmp_path):
         ("[1]", "holds a JSON list"),
         ('{"kind": "latency"}', "is a latency file, not a growth file"),
         ('{"schema": 99}', "has schema 99"),
-        ('{"schema": "x"}', "has schema x"),
+        ('{"schema": "x"}', "has schema 'x'"),
+        ('{"schema": true}', "has schema True"),
+        ('{"schema": -3}', "has schema -3"),
         ('{"kind": "growth"}', "has no nodes"),
     ],
 )

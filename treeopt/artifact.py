@@ -224,8 +224,8 @@ def _check_header(path: str | Path, content: Mapping[str, Any], kind: str | None
     found, schema = content.get("kind", kind), content.get("schema", SCHEMA)
     if kind is not None and found != kind:
         raise InputError(f"{path}: is a {found} file, not a {kind} file{_made_by(kind)}")
-    if not isinstance(schema, int) or schema > SCHEMA:
-        raise InputError(f"{path}: has schema {schema}, this treeopt reads up to {SCHEMA}; update treeopt")
+    if type(schema) is not int or not 1 <= schema <= SCHEMA:
+        raise InputError(f"{path}: has schema {schema!r:.40}, this treeopt reads up to {SCHEMA}; update treeopt")
 
 
 def _made_by(kind: str | None) -> str:

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cli.command_line import fail, succeed
+from treeopt.artifact import read_json, write_json
 from treeopt.cli.places import kind_of
 
 KINDS = {
@@ -35,6 +36,15 @@ def test_an_export_never_replaces_an_artifact(copied, name):
 def test_an_artifact_replaces_its_own_kind_alone(copied):
     succeed("grow", "--run", copied, "--budget", 4, "-o", copied / "growth.json")
     assert "is a growth file" in fail("choose", "--run", copied, "-o", copied / "growth.json", status=2)
+
+
+def test_a_choice_of_another_model_is_not_fitted_to_the_ranks(copied):
+    content = read_json(copied / "choice.json")
+    content["provenance"]["model_sha256"] = "f" * 64
+    write_json(copied / "choice.json", content, "choice")
+    line = fail("export", "--run", copied, "--format", "vllm", "--fit")
+    assert "choice.json and" in line and "ranks.safetensors do not belong together: model_sha256" in line
+    assert not list(copied.glob("vllm*"))
 
 
 def test_check_of_all_trees_names_one_to_export(tmp_path):

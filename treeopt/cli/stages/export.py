@@ -7,13 +7,14 @@ from typing import Any
 from treeopt.artifact import write_text
 from treeopt.cli.run import RunDirectory
 from treeopt.cli.stages.fit import Fitted, fit
-from treeopt.cli.trees import tree_provenance
+from treeopt.cli.trees import require_own_choice, tree_provenance
 from treeopt.errors import InputError
 from treeopt.export import FORMATS
 from treeopt.export.format import Format
 from treeopt.export.limits import HEADINGS
 from treeopt.export.read import parse_tree_option
 from treeopt.search.choice import read_choice
+from treeopt.search.rank_files import read_ranks
 from treeopt.view.tables import table
 
 
@@ -55,6 +56,8 @@ def export_tree(
     provenance: dict[str, Any] = tree_provenance(source)
     heads, fitted = provenance.get("heads"), None
     if fitting:
+        if option is None:
+            require_own_choice(run, str(run.ranks), read_ranks(run.ranks).provenance)
         fitted = fit(run, tree, format, provenance)
         if fitted.tree != tree:
             provenance |= {"fitted_to": format.name}
