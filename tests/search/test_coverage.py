@@ -149,6 +149,8 @@ def test_what_is_no_pass_table_is_refused(tmp_path):
         PassTable(ROOT, np.ones((0, 1), bool), np.zeros(0, np.int32), ("a",))
     with pytest.raises(InputError, match="among 1 ids"):
         table_of(chain(1), [[1]], prompt=[1])
+    with pytest.raises(InputError, match="among 1 ids"):
+        PassTable(ROOT, np.ones((1, 1), bool), np.zeros((1, 1), np.int32), ("a",))
     with pytest.raises(InputError, match="root is in column 0"):
         PassTable(ROOT, np.zeros((1, 1), bool), np.zeros(1, np.int32), ("a",))
     with pytest.raises(InputError, match=r"\[0, 0\] is no node of the recorded tree"):

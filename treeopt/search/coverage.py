@@ -44,9 +44,8 @@ class PassTable:
                 f"passes: {self.passes.dtype} {self.passes.shape} for {steps} steps and {self.tree.size} nodes; give"
                 " a truth value for each node at each step, and at least one step"
             )
-        if self.prompt.dtype.kind not in "iu" or not 0 <= self.prompt.min() <= self.prompt.max() < len(
-            self.ids
-        ):
+        whole = self.prompt.ndim == 1 and self.prompt.dtype.kind in "iu"
+        if not whole or not 0 <= self.prompt.min() <= self.prompt.max() < len(self.ids):
             raise InputError(f"passes: prompt numbers steps by their place among {len(self.ids)} ids, from 0")
         if not self.passes[:, 0].all():
             raise InputError("passes: the root is in column 0 and always passes")
