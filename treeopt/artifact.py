@@ -225,9 +225,7 @@ def _check_header(path: str | Path, content: Mapping[str, Any], kind: str | None
     if kind is not None and found != kind:
         raise InputError(f"{path}: is a {found} file, not a {kind} file{_made_by(kind)}")
     if type(schema) is not int or not 1 <= schema <= SCHEMA:
-        raise InputError(
-            f"{path}: has schema {schema!r:.40}, this treeopt reads up to {SCHEMA}; update treeopt"
-        )
+        raise InputError(f"{path}: has schema {schema!r:.40}, this reads up to {SCHEMA}; update treeopt")
 
 
 def _made_by(kind: str | None) -> str:
