@@ -45,7 +45,8 @@ def test_each_node_passes_by_its_own_parent_whatever_is_accepted():
     for step in range(2):
         tokens = engine._tokens(state)[0].tolist()
         for node in range(1, tree.size):
-            above, parent = [], tree.parents[node]
+            above: list[int] = []
+            parent = tree.parents[node]
             while parent >= 0:
                 above.insert(0, tokens[parent])
                 parent = tree.parents[parent]

@@ -54,7 +54,7 @@ def coverage(table, nodes):
 
 def grown_by_hand(table, budget, may=lambda path: True):
     """Nodes in order of joining: every node's path from the tree tried, its gain counted anew each time."""
-    inside = []
+    inside: list[tuple[int, ...]] = []
     while len(inside) + 1 < budget:
         best = None
         for path in filter(may, table.tree.choices):
