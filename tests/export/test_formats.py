@@ -146,7 +146,7 @@ def test_medusa_is_a_line_of_its_choices_file_below_its_provenance():  # pitfall
         '# template: "none"\n'
         "# positions: 4096\n"
         '# dtype: "float32"\n'
-        "treeopt_3 = [(0,), (1,), (0, 0)]\n"
+        "treeopt_4 = [(0,), (1,), (0, 0)]\n"
     )
 
 
@@ -155,7 +155,7 @@ def test_no_provenance_breaks_out_of_its_comment(model):
     *comments, line = FORMATS["medusa"].write(EXAMPLE, {"model": model})[""].splitlines()
     assert len(comments) == 1
     assert comments[0].startswith("# ")
-    assert line == "treeopt_3 = [(0,), (1,), (0, 0)]"
+    assert line == "treeopt_4 = [(0,), (1,), (0, 0)]"
 
 
 def test_medusa_refuses_ranks_that_would_read_the_next_heads_guesses():  # pitfall 3

@@ -209,7 +209,7 @@ def test_the_published_trees(tmp_path):
     text = ""
     for name, tree in trees_by_name.items():
         assert (tree.size, tree.max_rank) == (64, 9)
-        text += FORMATS["medusa"].write(tree, {}, heads=4)[""].replace("treeopt_63", name)
+        text += FORMATS["medusa"].write(tree, {}, heads=4)[""].replace("treeopt_64", name)
         assert parse_tree_option(f"{published}:{name}") == (name, tree)
     assert read_trees(write(tmp_path, text)) == trees_by_name
 

@@ -159,5 +159,5 @@ def sidecar(provenance: Mapping[str, Any]) -> dict[str, str]:
 
 
 def python_line(tree: Tree, provenance: Mapping[str, Any]) -> str:
-    """One list, named by the number of choices as the runtimes' own trees are, below its provenance."""
-    return f"{comments(provenance)}treeopt_{len(tree.choices)} = {list(tree.choices)}\n"
+    """One list below its provenance, named by N, the root included, as all trees of treeopt are."""
+    return f"{comments(provenance)}treeopt_{tree.size} = {list(tree.choices)}\n"

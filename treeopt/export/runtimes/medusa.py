@@ -13,7 +13,7 @@ TOP_K = 10
 
 
 def render(tree: Tree, provenance: Mapping[str, Any], heads: int) -> dict[str, str]:
-    """One line, named by the number of choices as the runtime's own trees are, below its provenance."""
+    """One line below its provenance."""
     return {"": python_line(tree, provenance)}
 
 
