@@ -16,6 +16,15 @@ from treeopt.search.split import half_of
 from treeopt.tree import Tree
 
 FILTERS = ["--top-p", 0.9, "--top-k", 12]
+COMMANDS_THAT_RUN_A_MODEL = (
+    "generate",
+    "calibrate",
+    "profile",
+    "evaluate",
+    "train medusa1",
+    "train medusa2",
+    "optimize",
+)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +68,32 @@ def test_options_that_do_not_go_together_are_wrong_usage(options, says, complete
     assert says in fail("evaluate", *model, *options, status=2)
 
 
-@pytest.mark.parametrize("command", ["generate", "optimize"])
-def test_typical_acceptance_is_refused_where_the_text_must_be_the_models(command, copied, tiny, heads):
-    model = ["--run", copied, "--model", tiny] + ([] if command == "generate" else ["--heads", heads])
-    line = fail(command, *model, "--acceptance", "typical")
-    assert "typical is for calibrate and evaluate alone" in line and "replay does not apply" in line
+@pytest.mark.parametrize("command", COMMANDS_THAT_RUN_A_MODEL)
+def test_only_commands_that_accept_drafts_as_asked_have_options_for_it(command):
+    text = succeed(*command.split(), "--help").stdout
+    has = [option in text for option in ("--acceptance", "--epsilon", "--delta")]
+    assert has == [command in ("calibrate", "evaluate")] * 3
+    assert ("--temperature" in text) == (command != "profile")
+
+
+@pytest.mark.parametrize("command", ["generate", "optimize", "train medusa1"])
+def test_typical_acceptance_is_no_option_where_the_text_must_be_the_models(command, complete, tiny):
+    model = ["--run", complete, "--model", tiny]
+    assert "--acceptance" in fail(*command.split(), *model, "--acceptance", "typical", status=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--acceptance", "typical", "--probabilities"], "--probabilities: is for ranks"),
+        (["--acceptance", "typical", "--width", 16], "--width: is for ranks"),
+        (["--acceptance", "typical", "--batch-size", 4], "--batch-size: is for ranks"),
+        (["--superset", 20], "--superset: is for --acceptance typical"),
+    ],
+)
+def test_what_one_way_to_calibrate_does_not_heed_is_wrong_usage(options, named, complete, tiny, heads):
+    model = ["--run", complete, "--model", tiny, "--heads", heads]
+    assert named in fail("calibrate", *model, *options, status=2)
 
 
 def test_passes_are_recorded_and_a_tree_grown_from_them(copied, tiny, heads):

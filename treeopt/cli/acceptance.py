@@ -13,7 +13,7 @@ TYPICAL_EPSILON = 0.09
 
 SHARE = click.FloatRange(min=0, max=1, min_open=True)
 
-ACCEPTANCE: tuple[Decorator, ...] = (
+DRAWING: tuple[Decorator, ...] = (
     click.option(
         "--temperature",
         type=click.FloatRange(min=0),
@@ -31,11 +31,14 @@ ACCEPTANCE: tuple[Decorator, ...] = (
         type=click.IntRange(min=0),
         help="Sample from so many best tokens, 0 for all.  [default: the run's, then 0]",
     ),
+)
+"""How the model's own text is drawn."""
+
+ACCEPTANCE: tuple[Decorator, ...] = (
     click.option(
         "--acceptance",
         type=click.Choice(["greedy", "sampled", "typical"]),
-        help="Which drafts are kept; typical, which changes the text, is for calibrate and evaluate."
-        "  [default: by --temperature]",
+        help="Which drafts are kept; typical changes the text.  [default: by --temperature]",
     ),
     click.option(
         "--epsilon",
@@ -50,6 +53,7 @@ ACCEPTANCE: tuple[Decorator, ...] = (
         help="Typical acceptance: enough beside exp(-entropy).  [default: the square root of epsilon]",
     ),
 )
+"""What is accepted of drafts: for commands that accept by more than the model's own text."""
 
 
 def settled(typed: Mapping[str, Any], temperature: float) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from treeopt.artifact import load_json, sha256_file
 from treeopt.cli.acceptance import settled
 from treeopt.cli.options import Requested
 from treeopt.cli.run import DEMO, ModelOptions
-from treeopt.errors import InputError, MismatchError
+from treeopt.errors import MismatchError
 
 if TYPE_CHECKING:
     from treeopt.decode import Rule, Sampled
@@ -43,17 +43,10 @@ class Decoding:
     seed: int
 
     def sampling(self) -> "Sampled":
-        """How the model's own text is drawn, which is what calibration and training need.
-
-        InputError for typical acceptance, whose text depends on the tree.
-        """
+        """How the model's own text is drawn, which typical acceptance has no part in: that text is the tree's."""
         from treeopt.decode import Sampled
 
-        if self.acceptance == "typical":
-            raise InputError(
-                "--acceptance typical is for calibrate and evaluate alone: its text depends on the tree, so it is not"
-                " the model's own and replay does not apply; use greedy or sampled here"
-            )
+        assert self.acceptance != "typical"
         return Sampled(self.temperature, self.top_p, self.top_k)
 
     def rule(self) -> "Rule":

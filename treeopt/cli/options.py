@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from treeopt.cli.acceptance import ACCEPTANCE
+from treeopt.cli.acceptance import ACCEPTANCE, DRAWING
 from treeopt.cli.parameters import Command, Decorator, WholeNumbers, flat, gathered, once
 from treeopt.cli.places import keeping_artifacts
 from treeopt.cli.run import ModelOptions, RunDirectory, default_directory
@@ -149,7 +149,7 @@ _DECODING: tuple[Decorator, ...] = (
     click.option(
         "--max-new-tokens", type=WHOLE, help="Length limit of an answer.  [default: the run's, then 128]"
     ),
-    *ACCEPTANCE,
+    *DRAWING,
     click.option(
         "--seed", type=click.IntRange(min=0), help="Seed of sampling.  [default: the run's, then 0]"
     ),
@@ -159,7 +159,8 @@ run_option = gathered("run", _directory, [RUN])
 bare_model_options = gathered("source", _model_options, _MODEL)
 model_options = gathered("source", _model_options, [*_MODEL, *_HEADS])
 profiled_model_options = gathered("source", _model_options, [*_MODEL, *_HEADS, *_SHAPE])
-decoding_options = gathered("requested", Requested, _DECODING)
+answer_options = gathered("requested", Requested, _DECODING)
+decoding_options = gathered("requested", Requested, [*_DECODING, *ACCEPTANCE])
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else."

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -63,6 +64,14 @@ def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> f
     if value is not None and not math.isfinite(value):
         raise click.BadParameter("give a finite number", ctx, param)
     return value
+
+
+def refuse_unheeded(names: Sequence[str], why: str) -> None:
+    """UsageError where one of these options of the command under way was typed, as it would do nothing."""
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')}: {why}")
 
 
 def gathered(name: str, make: Callable[..., Any], options: Sequence[Decorator]) -> Decorator:

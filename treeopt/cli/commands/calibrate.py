@@ -15,6 +15,7 @@ from treeopt.cli.options import (
     width_option,
 )
 from treeopt.cli.output import show
+from treeopt.cli.parameters import refuse_unheeded
 from treeopt.cli.run import ModelOptions, next_command
 
 if TYPE_CHECKING:
@@ -66,8 +67,13 @@ def command(
 
     session, decoding = Session(source), resolve(requested, source)
     if decoding.acceptance == "typical":
+        refuse_unheeded(
+            ("probabilities", "width", "batch_size"),
+            "is for ranks, and --acceptance typical records passes; leave it out",
+        )
         _record(session, decoding, superset, split, as_json)
         return
+    refuse_unheeded(("superset",), "is for --acceptance typical; leave it out")
     table, answers = ensure_ranks(
         session,
         decoding,

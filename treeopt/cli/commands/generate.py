@@ -2,7 +2,7 @@
 
 import click
 
-from treeopt.cli.options import Requested, batch_size_option, decoding_options, json_option, model_options
+from treeopt.cli.options import Requested, answer_options, batch_size_option, json_option, model_options
 from treeopt.cli.output import show
 from treeopt.cli.run import ModelOptions, next_command
 
@@ -11,7 +11,7 @@ from treeopt.cli.run import ModelOptions, next_command
     "generate", epilog="\b\nExample: treeopt generate --model DIR --prompts questions.jsonl --template chat"
 )
 @model_options
-@decoding_options
+@answer_options
 @batch_size_option
 @click.option("--fresh", is_flag=True, help="Start over: forget the answers that the run has.")
 @json_option

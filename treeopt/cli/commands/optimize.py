@@ -6,8 +6,8 @@ from treeopt.cli.growing import Growing, growing_options
 from treeopt.cli.options import (
     WHOLE,
     Requested,
+    answer_options,
     batch_size_option,
-    decoding_options,
     json_option,
     model_options,
     width_option,
@@ -20,7 +20,7 @@ from treeopt.cli.run import ModelOptions, next_command
     "optimize", epilog="\b\nExample: treeopt optimize --model DIR --heads DIR --prompts questions.jsonl"
 )
 @model_options
-@decoding_options
+@answer_options
 @batch_size_option
 @width_option
 @growing_options

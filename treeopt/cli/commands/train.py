@@ -9,8 +9,8 @@ from treeopt.cli.options import (
     FILE,
     WHOLE,
     Requested,
+    answer_options,
     bare_model_options,
-    decoding_options,
     json_option,
     split_option,
 )
@@ -105,7 +105,7 @@ def command() -> None:
     epilog="\b\nExample: treeopt train medusa1 --model DIR --prompts train.jsonl --template chat",
 )
 @bare_model_options
-@decoding_options
+@answer_options
 @heads_options
 @_number("--epochs", 4, "Passes over the answers.")
 @_number("--learning-rate", 1e-3, "Peak, after a warm-up, then a cosine to 0.")
@@ -148,7 +148,7 @@ def medusa1(
     epilog="\b\nExample: treeopt train medusa2 --model DIR --self-distill --precision bfloat16",
 )
 @bare_model_options
-@decoding_options
+@answer_options
 @heads_options
 @_number("--epochs", 2, "Passes over the answers with heads and backbone together.")
 @_number("--warmup-epochs", 1, "Passes before that with the backbone frozen.")
