@@ -164,6 +164,15 @@ def test_wrong_conversions_are_one_line_and_write_nothing(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_config_that_does_not_name_the_model_is_told_from_none(heads, tiny, tmp_path):
+    converted(heads, "vllm", tmp_path / "vllm", tiny)
+    arguments = ["heads", "convert", tmp_path / "vllm", "--layout", "tgi", "-o", tmp_path / "out"]
+    config = tmp_path / "vllm" / "config.json"
+    assert f"{config} does not say of which model" in fail(*arguments)
+    config.unlink()
+    assert f"no {config} says of which model" in fail(*arguments)
+
+
 def test_wrong_usage_of_convert(heads):
     assert "--output" in fail("heads", "convert", heads, "--layout", "tgi", status=2)
     assert "name the heads" in fail("heads", "convert", "--layout", "tgi", "-o", "out", status=2)

@@ -107,6 +107,9 @@ def test_a_configuration_with_more_heads_is_refused_by_keys(tmp_path):
     write(tmp_path, tensors, {"medusa_num_heads": 3, "medusa_num_layers": 2})
     with pytest.raises(InputError, match=r"missing 0\.1\.linear\.bias, .*"):
         load_heads(tmp_path, tiny.backbone())
+    write(tmp_path, tensors, {"medusa_num_heads": 99})
+    with pytest.raises(InputError, match=r"says medusa_num_heads 99, but the file has 3 heads, .* 3\.0\."):
+        load_heads(tmp_path, tiny.backbone())
 
 
 def test_a_configuration_with_fewer_heads_is_overruled_by_the_keys(tmp_path):

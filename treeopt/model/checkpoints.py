@@ -21,7 +21,7 @@ from treeopt.model.spellings import (
     Shape,
     Spelling,
     recognise,
-    require_names,
+    some_of,
 )
 from treeopt.model.tensor_files import checked, load_torch, read_tensors, sha256_of, write_tensors
 
@@ -101,19 +101,24 @@ def read_heads(path: str | Path) -> StoredHeads:
 
 
 def require_counts(stored: StoredHeads) -> None:
-    """InputError, listing the keys that are missing, where config.json counts more heads or layers than there are."""
-    said = counted(stored.file.with_name("config.json"), stored.config, stored.spelling)
-    shape, known = (
-        stored.shape,
-        stored.spelling.of(stored.shape.heads, stored.shape.layers, stored.shape.lm_head),
-    )
-    heads, layers = (
-        max(
-            [true, *(min(number, true + 8) for number in numbers.values())]
-        )  # no more keys than can be listed
-        for true, numbers in zip((shape.heads, shape.layers), said, strict=True)
-    )
-    require_names(stored.file, stored.spelling, known.values(), heads, layers, shape.lm_head)
+    """InputError, naming keys that are missing, where config.json counts more heads or layers than there are."""
+    shape, config = stored.shape, stored.file.with_name("config.json")
+    for what, true, numbers in zip(
+        ("heads", "layers"),
+        (shape.heads, shape.layers),
+        counted(config, stored.config, stored.spelling),
+        strict=True,
+    ):
+        for name, number in numbers.items():
+            if number > true:
+                more = {"heads": shape.heads, "layers": shape.layers} | {what: true + 1}
+                wanted = stored.spelling.of(**more, lm_head=shape.lm_head)
+                known = stored.spelling.of(shape.heads, shape.layers, shape.lm_head)
+                missing = sorted(set(wanted.values()) - set(known.values()))
+                raise InputError(
+                    f"{stored.file}: incomplete heads; {config.name} says {name} {number}, but the file has {true}"
+                    f" {what}, and is missing {some_of(missing)}"
+                )
 
 
 def load_heads(path: str | Path, backbone: "Backbone") -> MedusaHeads:

@@ -64,9 +64,9 @@ def convert(
     known = stored.config.get("base_model_name_or_path")
     base_model = base_model or (known if isinstance(known, str) else "")
     if layout.base_model and not base_model:
-        raise InputError(
-            f"{stored.file}: no config.json says of which model; {layout.name} needs its name, --model"
-        )
+        beside = stored.file.with_name("config.json")
+        told = f"{beside} does not say" if beside.is_file() else f"no {beside} says"
+        raise InputError(f"{told} of which model the heads are; {layout.name} needs its name, --model")
     vocabulary = stored.shape.vocabulary
     if needs_backbone(layout, stored):
         if backbone is None:

@@ -138,7 +138,7 @@ def require_names(
         wanted = {name for name in wanted if not name.endswith(".bias")}
     if missing := wanted - set(names):
         raise InputError(
-            f"{where}: incomplete heads; {heads} heads of {layers} layers by keys and config.json, but missing "
+            f"{where}: incomplete heads; {heads} heads of {layers} layers by keys, but missing "
             f"{some_of(missing)}"
         )
     if unknown := set(names) - wanted:
