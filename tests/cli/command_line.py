@@ -41,6 +41,12 @@ def following(result) -> list[str]:
     return shlex.split(last.removeprefix("next: treeopt "))
 
 
+def filled_in(words: list[str], file: Path) -> list[str]:
+    """A line with the file that a user would name in the place of FILE."""
+    assert "FILE" in words
+    return [str(file) if word == "FILE" else word for word in words]
+
+
 def write_lines(path: Path, rows: list[dict]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path

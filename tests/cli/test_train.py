@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.cli.command_line import fail, following, run_cli, succeed, write_lines
+from tests.cli.command_line import fail, filled_in, following, run_cli, succeed, write_lines
 from tests.train.samples import ctrl_c, log_of
 from treeopt.model.adapter import ORIGIN
 from treeopt.model.backbone import Backbone
@@ -74,6 +74,7 @@ def test_medusa2_leaves_a_run_whose_heads_and_adapter_are_found(extra, run, tiny
     assert "loss of the backbone on held-out answers" in trained.stdout
     words = following(trained)
     assert words[0] == "calibrate" and words[words.index("--run") + 1] == str(new)
+    assert words[words.index("--prompts") + 1] == "FILE", "other prompts than those of the training"
     model = ["--run", new, "--model", tiny]
     succeed("calibrate", *model, "--prompts", prompts, "--template", "none", "--max-new-tokens", 12)
     adapted = Backbone.load(str(tiny), adapter=new / "adapter")
@@ -105,7 +106,7 @@ def test_a_fully_trained_backbone_is_a_model_of_its_own(run, tiny, prompts, tmp_
         not torch.equal(a, b) for a, b in zip(model.model.parameters(), base.model.parameters(), strict=True)
     ]
     assert all(changed) and model.tokenizer is not None
-    succeed(*words, "--prompts", prompts, "--template", "none", "--max-new-tokens", 8)
+    succeed(*filled_in(words, prompts), "--template", "none", "--max-new-tokens", 8)
     assert read_ranks(output / "ranks.safetensors").provenance["model_sha256"] == model.sha256
 
 
@@ -160,11 +161,12 @@ def test_answers_too_short_to_learn_from_are_one_line(tmp_path, tiny):
     assert log_of(tmp_path / "run" / "heads")[0]["skipped_answers"] == 2
 
 
-def interrupted(*arguments):
+def interrupted(*arguments, place):
     result = run_cli(*arguments)
     assert (result.exit_code, result.stdout) == (130, ""), (result.stderr, result.exception)
     [line] = result.stderr.splitlines()
     assert "interrupted" in line and "the same command goes on from there" in line
+    assert f"checkpoints in {place / 'training'}," in line and (place / "training").is_dir()
 
 
 @pytest.mark.parametrize(("method", "stages"), [("medusa1", ["medusa1"]), ("medusa2", ["warmup", "joint"])])
@@ -175,7 +177,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_the_same_command_goes_on(method, stages,
     for stage in stages:
         with monkeypatch.context() as patch:
             ctrl_c(patch, stage, 3)
-            interrupted(*arguments, "-o", run / "parts")
+            interrupted(*arguments, "-o", run / "parts", place=run / "parts")
         assert {path.name for path in (run / "parts").iterdir()} == {"training"}
     line = fail(*arguments, "-o", run / "parts", "--learning-rate", 0.5)
     assert "learning_rate" in line and "--overwrite" in line

@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from tests.cli.command_line import fail, following, run_cli, succeed
+from tests.cli.command_line import fail, filled_in, following, run_cli, succeed
 from tests.train.samples import log_of
 from treeopt.artifact import sha256_file
 from treeopt.errors import InputError
@@ -61,13 +61,13 @@ def test_no_adapter_on_top_of_an_adapter(medusa2, tiny, prompts, tmp_path):
     assert "no command loads another adapter on top" in fail("train", "medusa2", *made, *QUICK)
     answers = ["--prompts", prompts, "--template", "none", "--max-new-tokens", 8]
     words = following(succeed("train", "medusa2", *made, *QUICK, *answers, "--full", "-o", tmp_path / "two"))
-    succeed(*words, "--max-new-tokens", 8)
+    succeed(*filled_in(words, prompts), "--max-new-tokens", 8)
 
 
-def test_an_adapter_of_before_is_not_left_beside_a_whole_model(medusa2, tmp_path):
+def test_an_adapter_of_before_is_not_left_beside_a_whole_model(medusa2, prompts, tmp_path):
     succeed(*medusa2, "-o", tmp_path / "out")
     words = following(succeed(*medusa2, "-o", tmp_path / "out", "--full", "--overwrite"))
-    succeed(*words, "--max-new-tokens", 8)
+    succeed(*filled_in(words, prompts), "--max-new-tokens", 8)
     assert not (tmp_path / "out" / "adapter").exists()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import fail, following, prompt_rows, succeed, write_lines
+from tests.cli.command_line import fail, filled_in, following, prompt_rows, succeed, write_lines
 
 SHORT = ["--num-heads", 2, "--epochs", 2, "--batch-size", 2, "--held-out", 0.3]
 
@@ -29,11 +29,14 @@ def test_heads_judged_on_what_they_were_trained_on_are_a_warning(half, run, tiny
     assert "were trained on" not in succeed("calibrate", *elsewhere, *settings).stderr
 
 
-def test_heads_of_medusa2_are_judged_on_other_prompts_too(run, tiny):
+def test_heads_of_medusa2_are_judged_on_other_prompts_too(run, tiny, prompts):
     """Its model answers otherwise than the one that the training began with, but the prompts are the same."""
     model = ["--run", run, "--model", tiny]
     trained = succeed("train", "medusa2", *model, *SHORT, "--lora-rank", 4, "--split", "all")
-    assert "warning: the heads were trained on these prompts, so" in succeed(*following(trained)).stderr
+    assert (
+        "warning: the heads were trained on these prompts, so"
+        in succeed(*filled_in(following(trained), prompts)).stderr
+    )
 
 
 def test_generate_goes_on_to_train_where_there_are_no_heads(run, tiny):

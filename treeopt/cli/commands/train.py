@@ -139,6 +139,7 @@ def medusa1(
     decoding = resolve(requested, source)
     settings = LoopSettings(epochs=epochs, learning_rate=learning_rate, **loop)
     training = Training(source, decoding, shape, data, output or source.run.heads, differentiate="head")
+    _keep(source.run, training.unfinished)
     file = training.medusa1(settings)
     _tell(training, as_json, file, source, source.run, {"heads": str(output)} if output else {})
 
@@ -214,6 +215,7 @@ def medusa2(
     lora = {name.removeprefix("lora_"): value for name, value in adapter.items() if name != "lora"}
     directory = output or source.run.directory / "medusa2"
     training = Training(source, decoding, shape, data, directory, differentiate="everything")
+    _keep(source.run, training.unfinished)
     file = training.medusa2(
         None if no_warmup else warmup,
         joint,
@@ -222,12 +224,17 @@ def medusa2(
     )
     new = RunDirectory(directory)
     where = {"adapter": str(new.adapter)} if adapter["lora"] else {"model": str(directory / "model")}
-    asked = {"prompts": decoding.prompts, "template": decoding.template, "temperature": decoding.temperature}
+    asked = {"prompts": "FILE", "template": decoding.template, "temperature": decoding.temperature}
     if decoding.top_p < 1 or decoding.top_k > 0:
         asked |= {"top-p": decoding.top_p, "top-k": decoding.top_k}
     asked |= {"max-new-tokens": decoding.max_new_tokens}  # the new run has no answers yet to take these from
     prompts = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
     _tell(training, as_json, file, source, new, where, *prompts)
+
+
+def _keep(run: RunDirectory, unfinished: Path) -> None:
+    """Name to Ctrl-C both places: the answers are the run's, and checkpoints lie beside what comes out."""
+    click.get_current_context().find_root().obj = f"{run}, checkpoints in {unfinished}"
 
 
 def _tell(

@@ -47,6 +47,7 @@ class Training:
             shape["num_heads"], shape["num_layers"], shape["own_lm_head"], shape["held_out"]
         )
         self._source, self._decoding, self._data, self._output = source, decoding, data, output
+        self.unfinished = output / UNFINISHED
         self._session = Session(source, quantize=data["quantize"], **loading)
 
     def medusa1(self, loop: LoopSettings) -> Path:
@@ -59,7 +60,7 @@ class Training:
                 self._answers(),
                 self._shape,
                 loop,
-                self._output / UNFINISHED,
+                self.unfinished,
                 precompute=self._precompute(),
                 overwrite=self._data["overwrite"],
             )
@@ -85,7 +86,7 @@ class Training:
                 self._shape,
                 warmup,
                 joint,
-                self._output / UNFINISHED,
+                self.unfinished,
                 lora=lora,
                 self_distill=self_distill,
                 precompute=self._precompute(),
@@ -100,7 +101,7 @@ class Training:
 
     def _begin(self, heads: Path, *others: Path) -> None:
         """InputError, before any long work, where the results would not go, or would replace what is no result."""
-        unfinished, overwrite = self._output / UNFINISHED, self._data["overwrite"]
+        unfinished, overwrite = self.unfinished, self._data["overwrite"]
         if any(heads.glob("medusa_lm_head.*")) and not overwrite:
             raise InputError(f"{heads}: holds heads already; name another --output, or --overwrite them")
         config = read_config(heads / FILE_NAMES[0])
@@ -191,7 +192,7 @@ class Training:
 
     def _end(self, save: Callable[[], Path]) -> Path:
         """Put the log, its plot and the results in place, and clear away what is no longer needed."""
-        unfinished = self._output / UNFINISHED
+        unfinished = self.unfinished
         if not is_main_process():
             return unfinished
         from treeopt.view.training import save_training_plot
