@@ -27,7 +27,7 @@ FIELDS = {
 """Where a record has each quantity: the backbone's number, and the heads' list."""
 
 FROZEN = ("medusa1", "warmup")
-"""Stages in which the backbone learns nothing, so that it has no training loss."""
+"""Stages in which the backbone learns nothing, so that it has no training loss and its accuracy stays."""
 
 HEIGHT_CM, LEGEND_ROWS = 7.0, 16
 
@@ -66,12 +66,15 @@ def draw_loss(axes: "Axes", info: pd.DataFrame) -> "Axes":
 
 
 def draw_accuracy(axes: "Axes", info: pd.DataFrame) -> "Axes":
-    """Held-out top-1 (solid) and top-5 (dashed) accuracy in % against the step, of the backbone and each head.
+    """Held-out top-1 (solid) and top-5 (dashed) accuracy in % against the step, of each head.
 
-    Returns `axes`, labelled for a legend.
+    The backbone is there only where it changes: a frozen one is a level line far above the heads. Returns `axes`,
+    labelled for a legend.
     """
-    _draw(axes, info, "top-1", scale=100, marker="o", markersize=2)
-    _draw(axes, info, "top-5", scale=100, linestyle="--", marker="o", markersize=2)
+    frozen = info["quantity"].isin(["top-1", "top-5"]) & (info["head"] == 0) & info["stage"].isin(FROZEN)
+    learning = info[~frozen]
+    _draw(axes, learning, "top-1", scale=100, marker="o", markersize=2)
+    _draw(axes, learning, "top-5", scale=100, linestyle="--", marker="o", markersize=2)
     axes.set_ylim(bottom=0)
     return _finish(axes, info, "Held out (solid: top-1, dashed: top-5)", "accuracy (%)")
 
