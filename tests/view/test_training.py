@@ -179,7 +179,8 @@ def test_axes_are_returned_with_units_accuracy_in_percent_and_the_stages_named()
 def test_a_frozen_backbone_does_not_squeeze_the_accuracies_of_the_heads():
     frozen = [judged("medusa1", step, 9.0, 2.0 + step / 10, 1.0) for step in (0, 5)]
     heads = draw_accuracy(Figure().subplots(), training_info([SETTINGS, *frozen]))
-    drawn = [max(np.asarray(line.get_ydata())) for line in heads.lines if len(line.get_ydata())]
+    lines = [np.asarray(line.get_ydata()) for line in heads.lines]
+    drawn = [line.max() for line in lines if line.size]
     assert sorted(drawn) == pytest.approx([10, 20, 25, 50]), "both heads' top-1 and top-5"
     assert heads.get_ylim()[1] < 60
     both = draw_accuracy(Figure().subplots(), training_info(two_stages()))
