@@ -209,4 +209,4 @@ def test_evaluate_with_typical_acceptance(copied, tiny, heads):
     assert runs["8"]["identical_to_plain"] is None and runs["8"]["divergences"] is None
     assert runs["8"]["nan_nodes"] == 0 and "nan_nodes" not in runs["plain"]
     assert runs["plain"]["identical_to_plain"] and runs["hf_generate"]["identical_to_plain"]
-    assert "next: treeopt inspect" in succeed("evaluate", *model, *typical).stdout
+    assert "next: treeopt report" in succeed("evaluate", *model, *typical).stdout

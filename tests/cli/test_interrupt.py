@@ -7,8 +7,10 @@ import sys
 import pytest
 
 from tests.cli.command_line import run_cli, succeed
+from treeopt.artifact import read_json
 from treeopt.decode import Engine
 from treeopt.measure import calibrate as calibration
+from treeopt.measure import evaluate as evaluation
 from treeopt.measure.generations import GenerationsFile, read_generations
 
 
@@ -16,7 +18,8 @@ def interrupted(*arguments: object) -> str:
     result = run_cli(*arguments)
     assert result.exit_code == 130
     assert result.stdout == ""
-    [line] = [line for line in result.stderr.splitlines() if not line.startswith(("generate:", "profile:"))]
+    notes = ("generate:", "profile:", "warning:")
+    [line] = [line for line in result.stderr.splitlines() if not line.startswith(notes)]
     return line
 
 
@@ -86,6 +89,26 @@ def test_an_interrupted_measurement_leaves_the_last_one(copied, tiny, heads, com
     monkeypatch.setattr(Engine, "step", after(3, Engine.step))
     interrupted(command, "--run", copied, "--model", tiny, "--heads", heads)
     assert {path: path.read_bytes() for path in copied.iterdir() if path.is_file()} == before
+
+
+def test_an_interrupted_evaluation_keeps_the_prompts_that_were_finished(copied, tiny, heads, monkeypatch):
+    whole = {run["name"]: run for run in read_json(copied / "evaluation.json")["runs"]}
+    arguments = ["evaluate", "--run", copied, "--model", tiny, "--heads", heads]
+    arguments += ["--tree", copied / "growth.json:8"]
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluation, "_take_turns", after(2, evaluation._take_turns))
+        line = interrupted(*arguments)
+    asked = len(whole["plain"]["ids"])
+    assert f"{copied / 'evaluation.json'} has the 2 of {asked} prompts" in line and "starts over" in line
+    content = read_json(copied / "evaluation.json")
+    assert content["provenance"]["interrupted"] is True
+    for run in content["runs"]:
+        assert run["ids"] == whole[run["name"]]["ids"][:2]
+        assert run["step_tokens"] == whole[run["name"]]["step_tokens"][:2]
+    assert "interrupted" in succeed("report", "--run", copied).stdout
+    succeed(*arguments)
+    content = read_json(copied / "evaluation.json")
+    assert "interrupted" not in content["provenance"] and len(content["runs"][0]["ids"]) == asked
 
 
 def test_an_interrupted_training_leaves_the_old_heads(copied, tiny, monkeypatch):

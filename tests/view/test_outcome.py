@@ -11,7 +11,7 @@ from treeopt.search.estimate import Independent
 from treeopt.search.grow import grow
 from treeopt.search.latency import LatencyProfile
 from treeopt.search.ranks import RankTable
-from treeopt.view.outcome import figures, figures_cells, off_prediction, recommendation
+from treeopt.view.outcome import figures, figures_cells, off_prediction, recommendation, slower_than_plain
 
 ACCURACIES = AccuracyTable(np.array([[0.6, 0.2], [0.5, 0.3]]))
 
@@ -41,6 +41,17 @@ def test_measured_is_of_the_chosen_tree_and_speedup_over_the_faster_plain_decode
     other["runs"].append({"name": "other", "choices": [[0]], "tokens_per_s": 999.0})
     assert figures(chosen, None, other)["measured"] is None
     assert figures(replace(chosen, batch=4), None, evaluation(chosen, 150.0))["measured"] is None
+
+
+def test_the_best_tree_is_held_against_the_faster_plain_decoder():
+    chosen = choice()
+    assert slower_than_plain(evaluation(chosen, 150.0, plain=100.0, hf_generate=120.0)) is None
+    assert slower_than_plain(evaluation(chosen, plain=100.0)) is None, "no tree, nothing slower"
+    text = slower_than_plain(evaluation(chosen, 110.0, plain=100.0, hf_generate=120.0))
+    assert text is not None and "110.0 token/s with tree, 120.0 without" in text
+    two = evaluation(chosen, 110.0, plain=120.0)
+    two["runs"].append({"name": "other", "choices": [[0]], "tokens_per_s": 130.0})
+    assert slower_than_plain(two) is None
 
 
 def test_replayed_is_tokens_per_step_over_latency():

@@ -63,13 +63,13 @@ class Main(click.Group):
         """Run a command; Ctrl-C says what is kept."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:  # here, since click would say "Aborted!" and exit with 1
+        except KeyboardInterrupt as stop:  # here, since click would say "Aborted!" and exit with 1
             where = f" in {ctx.obj}" if ctx.obj else ""
-            click.echo(
-                f"treeopt: interrupted; finished answers and artifacts are kept{where}, and the same command"
-                " goes on from there",
-                err=True,
+            kept = (
+                str(stop)  # of a command that does not go on
+                or f"finished answers and artifacts are kept{where}, and the same command goes on from there"
             )
+            click.echo(printable(f"treeopt: interrupted; {kept}"), err=True)
             ctx.exit(INTERRUPTED)
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:

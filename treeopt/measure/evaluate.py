@@ -46,12 +46,25 @@ class Run:
         prompts, answers = [self.prompts[i] for i in chosen], [self.answers[i] for i in chosen]
         return replace(self, prompts=prompts, answers=answers)
 
+    def copy(self) -> "Run":
+        """As it is now, whatever is added to this one."""
+        copies = list(self.prompts), list(self.answers), list(self.divergences)
+        return Run(self.name, self.tree, *copies, compared=self.compared)
+
     def generations(self) -> list[Generation]:
         """The answers as calibration takes them."""
         return [
             Generation(prompt.id, prompt.category, prompt.turn, list(prompt.ids), answer.tokens, answer.ended)
             for prompt, answer in zip(self.prompts, self.answers, strict=True)
         ]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C once a prompt was finished; `runs` of the finished prompts alone, all methods' alike."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        super().__init__()
+        self.runs = runs
 
 
 def evaluate(
@@ -70,7 +83,8 @@ def evaluate(
     Every method answers each turn of a conversation behind what plain decoding said before. What the context has no
     room for, a prompt or a later turn, is left out. Plain decoding is greedy beside typical acceptance, whose texts
     are their own and so not compared.
-    Errors: MismatchError naming the tree that the heads cannot draft; InputError where no prompt has room.
+    Errors: MismatchError naming the tree that the heads cannot draft; InputError where no prompt has room. Ctrl-C
+    behind the first prompt is Interrupted.
     """
     asked = [prompt for prompt in prompts if len(prompt.ids) < backbone.context_limit]
     if not asked:
@@ -94,16 +108,35 @@ def evaluate(
     }
     for answer in methods.values():  # one untimed each: set-up of kernels and allocators is nobody's latency
         answer(asked[0])
-    for prompt in tqdm(asked, desc="evaluate", unit="prompt", disable=None):
-        turn: EncodedPrompt | None = prompt
-        while turn is not None and len(turn.ids) < backbone.context_limit:
-            said = _take_turns(turn, methods, runs)
-            for run in (run for run in runs.values() if run.compared):
-                tokens = run.answers[-1].tokens
-                found = first_divergence(backbone, turn, said.tokens, tokens, rule.plain, plain.noise)
-                run.divergences += [] if found is None else [found]
-            turn = turn.following(said.tokens, said.ended)
-    return list(runs.values())
+    finished: list[Run] = []
+    try:
+        for prompt in tqdm(asked, desc="evaluate", unit="prompt", disable=None):
+            _converse(backbone, prompt, methods, runs, rule.plain, plain.noise)
+            finished = [run.copy() for run in runs.values()]
+    except KeyboardInterrupt:
+        if finished:
+            raise Interrupted(finished) from None
+        raise
+    return finished
+
+
+def _converse(
+    backbone: Backbone,
+    prompt: EncodedPrompt,
+    methods: Mapping[str, Method],
+    runs: Mapping[str, Run],
+    rule: Sampled,
+    noise: PositionNoise | None,
+) -> None:
+    """All turns of one prompt by every method, and where answers diverge from plain decoding's."""
+    turn: EncodedPrompt | None = prompt
+    while turn is not None and len(turn.ids) < backbone.context_limit:
+        said = _take_turns(turn, methods, runs)
+        for run in (run for run in runs.values() if run.compared):
+            tokens = run.answers[-1].tokens
+            found = first_divergence(backbone, turn, said.tokens, tokens, rule, noise)
+            run.divergences += [] if found is None else [found]
+        turn = turn.following(said.tokens, said.ended)
 
 
 def _tree_engines(

@@ -42,6 +42,19 @@ def measured_runs(evaluation: Mapping[str, Any] | None) -> list[Mapping[str, Any
     return [run for run in runs if run.get("tokens_per_s") is not None]
 
 
+def slower_than_plain(evaluation: Mapping[str, Any]) -> str | None:
+    """A sentence where the fastest tree measured is slower than the fastest plain decoding; None where not."""
+    rates = {run["name"]: run["tokens_per_s"] for run in measured_runs(evaluation)}
+    plain = max((rates.pop(name) for name in (PLAIN, HF_GENERATE) if name in rates), default=0.0)
+    best = max(rates, key=rates.__getitem__, default=None)
+    if best is None or rates[best] >= plain:
+        return None
+    return (
+        f"no tree measured is faster than plain decoding: {rates[best]:.1f} token/s with {best}, {plain:.1f} without a"
+        " tree"
+    )
+
+
 def off_prediction(figures: Mapping[str, Any]) -> str | None:
     """A sentence where what was measured lies outside the predicted interval; None where not, or where not known."""
     measured, interval = figures["measured"], figures["predicted_interval"]

@@ -45,7 +45,7 @@ def command(
     from treeopt.artifact import load_json
     from treeopt.cli.decoding import resolve
     from treeopt.cli.session import Session
-    from treeopt.cli.stages.evaluate import counted, make_evaluation, report_divergences
+    from treeopt.cli.stages.evaluate import counted, make_evaluation, report_divergences, report_slower
     from treeopt.cli.trees import given_trees, require_own_choice
     from treeopt.tree import ROOT
     from treeopt.view.tables import runs_text
@@ -61,9 +61,10 @@ def command(
         session, wanted, resolve(requested, source), split=split, hf_generate=not no_hf, output=path
     )
     report_divergences(content)
+    report_slower(content)
     show(
         as_json,
         load_json(path),
         lambda: f"{path}: {counted(content)}\n\n{runs_text(content['runs'])}",
-        next_command("inspect", run, None, str(path)),
+        next_command("report", run) if output is None else next_command("inspect", run, None, str(path)),
     )

@@ -58,7 +58,7 @@ def command(
 
     from treeopt.cli.decoding import resolve
     from treeopt.cli.session import Session
-    from treeopt.cli.stages.evaluate import report_divergences
+    from treeopt.cli.stages.evaluate import report_divergences, report_slower
     from treeopt.cli.stages.export import find_format
     from treeopt.cli.stages.optimize import optimize, start_over
     from treeopt.cli.tables import outcome_text
@@ -77,6 +77,7 @@ def command(
         growing=growing,
     )
     report_divergences(outcome.evaluation)
+    report_slower(outcome.evaluation)
     if text := off_prediction(outcome.figures):
         warn(f"{text}: other work on this machine, or prompts unlike those it was fitted to, may be why")
     content = {

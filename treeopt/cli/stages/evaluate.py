@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from treeopt.artifact import load_arrays, provenance, read_json, require_match, sha256_file, write_json
 from treeopt.cli.decoding import DEMO_PROMPTS, Decoding
@@ -13,12 +13,13 @@ from treeopt.cli.session import Session
 from treeopt.cli.stages.replay import run_record
 from treeopt.errors import InputError
 from treeopt.measure.encode import EncodedPrompt
-from treeopt.measure.evaluate import HF_GENERATE, PLAIN, Run, evaluate
+from treeopt.measure.evaluate import HF_GENERATE, PLAIN, Interrupted, Run, evaluate
 from treeopt.measure.generations import Generation, read_generations, read_provenance
 from treeopt.measure.speed import speed
 from treeopt.search.replay import Replay
 from treeopt.search.split import ALL, half_of
 from treeopt.tree import ROOT, Tree
+from treeopt.view.outcome import slower_than_plain
 
 
 def make_evaluation(
@@ -51,16 +52,19 @@ def make_evaluation(
             note(f"evaluate: {path} is kept, it is of this model, these heads, trees and prompts")
             return content
     prompts = _own_prompts(own, split) if own else session.prompts(decoding, split)
-    runs = evaluate(
-        session.backbone,
-        session.heads if trees else None,
-        trees,
-        prompts,
-        max_new_tokens=decoding.max_new_tokens,
-        rule=decoding.rule(),
-        seed=decoding.seed,
-        hf_generate=hf_generate,
-    )
+    try:
+        runs = evaluate(
+            session.backbone,
+            session.heads if trees else None,
+            trees,
+            prompts,
+            max_new_tokens=decoding.max_new_tokens,
+            rule=decoding.rule(),
+            seed=decoding.seed,
+            hf_generate=hf_generate,
+        )
+    except Interrupted as stop:
+        _write_finished(path, stop.runs, origin, len(prompts))
     left_out = sum(1 + len(prompt.later) for prompt in prompts) - len(runs[0].prompts)
     if left_out:
         takes = f"{session.backbone.name} takes {session.backbone.context_limit} tokens"
@@ -68,6 +72,16 @@ def make_evaluation(
     content = {"runs": records(runs), "provenance": provenance(**origin, left_out=left_out or None)}
     write_json(path, content, "evaluation")
     return content
+
+
+def _write_finished(path: Path, runs: Sequence[Run], origin: Mapping[str, Any], asked: int) -> NoReturn:
+    """Write what Ctrl-C left, marked, and pass Ctrl-C on with what to say of it."""
+    content = {"runs": records(runs), "provenance": provenance(**origin, interrupted=True)}
+    write_json(path, content, "evaluation")
+    raise KeyboardInterrupt(
+        f"{path} has the {len({prompt.id for prompt in runs[0].prompts})} of {asked} prompts that were finished, and"
+        " says so; the same command starts over"
+    )
 
 
 def _made_elsewhere(session: Session, decoding: Decoding) -> list[Generation]:
@@ -152,6 +166,12 @@ def report_divergences(content: Mapping[str, Any]) -> None:
                 warn(f"{text}, which is more than float32 rounding explains")
 
 
+def report_slower(content: Mapping[str, Any]) -> None:
+    """A warning where no tree was faster than decoding without one."""
+    if text := slower_than_plain(content):
+        warn(text)
+
+
 def _compare_with_ranks(session: Session, origin: Mapping[str, Any]) -> None:
     """Refuse other models and heads than calibrated; warn of another number format or other sampling."""
     path = session.run.ranks
@@ -166,7 +186,8 @@ def _is_same(
     content: Mapping[str, Any], origin: Mapping[str, Any], trees: Mapping[str, Tree], hf_generate: bool
 ) -> bool:
     made = content.get("provenance", {})
-    if any(made.get(name) != fact for name, fact in origin.items() if name not in ("asked", "prompt_file")):
+    facts = {name: fact for name, fact in origin.items() if name not in ("asked", "prompt_file")}
+    if made.get("interrupted") or any(made.get(name) != fact for name, fact in facts.items()):
         return False
     found = {run["name"]: Tree.from_choices(run["choices"]) for run in content["runs"]}
     others = {PLAIN: ROOT} | ({HF_GENERATE: ROOT} if hf_generate else {})

@@ -97,6 +97,8 @@ def _measured(contents: Contents) -> Iterator[str]:
         plain = figures[key]
         if choice.choices is not None and measured is not None and plain is not None and plain >= measured:
             yield f"plain decoding by {name} is at least as fast: {plain:.1f} token/s against the tree's {measured:.1f}"
+    if contents.evaluation["provenance"].get("interrupted"):
+        yield "`treeopt evaluate` was interrupted: only the prompts that it had finished are here"
     split = contents.evaluation["provenance"].get("split", "evaluate")
     if split != "evaluate":
         yield f"decoded on the prompts of --split {split}, which the tree was fitted to"
