@@ -83,6 +83,8 @@ def demo(monkeypatch, tmp_path, tiny, heads, prompts) -> Path:
         "treeopt.cli.run.DEMO": directory,
         "treeopt.cli.decoding.DEMO_PROMPTS": directory / "prompts.jsonl",
         "treeopt.cli.session.DEMO_PROMPTS": directory / "prompts.jsonl",
+        "treeopt.cli.stages.evaluate.DEMO_PROMPTS": directory / "prompts.jsonl",
+        "treeopt.cli.stages.passes.DEMO_PROMPTS": directory / "prompts.jsonl",
         "treeopt.cli.decoding.DEMO_SETTINGS": directory / "settings.json",
     }.items():
         monkeypatch.setattr(name, value)
