@@ -24,8 +24,8 @@ HEADS = 3
 
 
 def as_python(text):
-    """The value of the last statement, as running the file would leave it."""
-    *_, last = ast.parse(text).body
+    """The value of the last assignment, as running the file would leave it."""
+    *_, last = (statement for statement in ast.parse(text).body if isinstance(statement, ast.Assign))
     return ast.literal_eval(last.value)
 
 
