@@ -1,4 +1,4 @@
-"""Weights packed for the CPU: products with few rows, which decoding is made of, run two to five times faster.
+"""Weights packed for the CPU: products with few rows, which decoding is made of, run up to five times as fast.
 
 torch hands a float32 product to its general matrix library, which reads the weights in the order they are stored.
 oneDNN, which is part of torch's CPU builds, reads them in blocks when they were laid out so once; torch uses that in
