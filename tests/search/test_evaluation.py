@@ -2,11 +2,12 @@
 
 import copy
 import json
+import math
 
 import pytest
 
 from treeopt.errors import InputError
-from treeopt.search.evaluation import read_evaluation
+from treeopt.search.evaluation import category_speedups, read_evaluation
 
 RUN = {
     "name": "tree_3",
@@ -68,3 +69,18 @@ def test_runs_and_provenance_are_of_their_kind(tmp_path):
         read_evaluation(tmp_path / "e.json")
     with pytest.raises(InputError, match="provenance"):
         read_evaluation(write(tmp_path / "e.json", RUN, provenance=3))
+
+
+def test_speedups_by_category_have_their_intervals_where_they_are_known():
+    timed = {"tokens_per_step": 2.5, "speedup": 1.5, "speedup_interval": [1.2, 1.8]}
+    older = {"tokens_per_step": 2.5, "speedup": 1.4}
+    found = category_speedups(RUN | {"categories": {"x": timed, "y": older, "z": {"speedup": None}}})
+    assert found["x"] == (1.5, 1.2, 1.8)
+    assert found["y"][0] == 1.4 and all(map(math.isnan, found["y"][1:]))
+    assert set(found) == {"x", "y"} and category_speedups({"name": "plain"}) == {}
+
+
+def test_intervals_by_category_have_two_ends(tmp_path):
+    run = RUN | {"categories": {"x": {"speedup": 1.5, "speedup_interval": [1.0]}}}
+    with pytest.raises(InputError, match="categories"):
+        read_evaluation(write(tmp_path / "e.json", run))

@@ -67,12 +67,14 @@ def _object(**kinds: Callable[[Any], bool]) -> Callable[[Any], bool]:
     )
 
 
+_interval = _or_null(lambda value: _each(_number)(value) and len(value) == 2)
 _shares = _or_null(_each(_or_null(_number)))
 _part = _object(
     tokens_per_step=_number,
     acceptance=_shares,
     tokens_per_s=_or_null(_number),
     speedup=_or_null(_number),
+    speedup_interval=_interval,
 )
 _divergence = _object(
     id=lambda value: isinstance(value, str), position=lambda value: type(value) is int, margin=_number
@@ -87,7 +89,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "step_tokens": _each(_each(_count)),
     "ids": _each(lambda value: isinstance(value, str)),
     "tokens_per_step": _number,
-    "interval": _or_null(lambda value: _each(_number)(value) and len(value) == 2),
+    "interval": _interval,
     "acceptance": _shares,
     **dict.fromkeys(("tokens_per_s", "overhead", "speedup"), _or_null(_number)),
     "identical_to_plain": _or_null(lambda value: type(value) is bool),
@@ -96,3 +98,12 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "categories": lambda value: isinstance(value, dict) and all(map(_part, value.values())),
 }
 """What each field of a run must be, where it is there."""
+
+
+def category_speedups(run: Mapping[str, Any]) -> dict[str, tuple[float, float, float]]:
+    """By category what a run gained over plain decoding, and the ends of its 95 % interval, NaN where unknown."""
+    return {
+        name: (part["speedup"], *(part.get("speedup_interval") or (math.nan, math.nan)))
+        for name, part in run.get("categories", {}).items()
+        if part.get("speedup") is not None
+    }
