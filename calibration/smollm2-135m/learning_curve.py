@@ -107,7 +107,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--batch-size", type=int, default=2)
     parser.add_argument("--heads", help="judge these heads, trained on all answers, instead of training any")
-    parser.add_argument("--states", type=Path, default=Path("/tmp/smollm2-states.bin"))
+    parser.add_argument("--states", type=Path, default=Path("results/smollm2-states.bin"))
     parser.add_argument("--out", type=Path, default=Path("learning_curve.jsonl"))
     return parser.parse_args()
 
